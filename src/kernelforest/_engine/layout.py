@@ -1,0 +1,91 @@
+"""The shapes that the engine's files share: one node record, and NamedTuples of arrays. Nothing here is compiled."""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+MISSING = 65535  # the code of a missing value
+MOST_CODES = 65535  # so a column has at most this many others
+
+NODE = np.dtype([("threshold", "<f8"), ("child", "<i4"), ("feature", "<i4")])
+# 16 bytes. feature < 0: a leaf, and child is its number among the leaves of the tree. Otherwise child is the left
+# child and the right one follows it; the bits of `feature` above the column number are
+CATEGORICAL = 1 << 30  # threshold is a position in `sets`: a count, then the listed levels in ascending order
+MISSING_LEFT = 1 << 29  # missing values go left
+LISTED_LEFT = 1 << 28  # listed levels go left and all others right, not the reverse
+COLUMN = (1 << 28) - 1
+
+
+class Columns(NamedTuple):
+    """The training table as codes, with the values behind them."""
+
+    codes: NDArray[np.uint16]  # (n_features, n_rows)
+    kinds: NDArray[np.uint8]  # (n_features,) 1: categorical, 2: has missing values, 3: both
+    offsets: NDArray[np.int64]  # (n_features + 1,) where the codes of a feature begin in the three arrays below
+    lows: NDArray[np.float64]  # smallest value with this code
+    highs: NDArray[np.float64]  # largest value with this code
+    spots: NDArray[np.float64]  # finite stand-in for highs: uniform cuts are drawn between these
+    order: NDArray[np.int32]  # (n_features,) features sorted by content: what is drawn does not depend on their position
+
+
+class Targets(NamedTuple):
+    """Labels, and the weights under which trees are grown and leaves are filled."""
+
+    labels: NDArray[np.int32]  # (n_rows,)
+    mass: NDArray[np.float64]  # (n_rows,) weight of a row in the criterion
+    weight: NDArray[np.float64]  # (n_rows,) weight of a row in a leaf
+    drawable: NDArray[np.int32]  # rows of positive weight, ascending
+    n_classes: int
+
+
+class Limits(NamedTuple):
+    """The rules of growth, resolved to numbers."""
+
+    mtry: int
+    leaf_size: int
+    max_depth: int
+    max_leaves: int
+    splitter: int
+    n_draws: int
+    replace: bool
+
+
+class Trees(NamedTuple):
+    """A batch of grown trees, one after another."""
+
+    nodes: NDArray[np.void]  # NODE records
+    sizes: NDArray[np.int32]  # in-bag draws in each node
+    sums: NDArray[np.float64]  # (n_leaves * n_classes,) in-bag weight of each class
+    sets: NDArray[np.uint16]  # listed levels of the categorical cuts
+    counts: NDArray[np.int64]  # (n_trees, 3) nodes, leaves and set entries of each tree
+    gains: NDArray[np.float64]  # (n_trees, n_features) total decrease of impurity
+
+
+class Cut(NamedTuple):
+    """A way to split a node; feature < 0 means none."""
+
+    gain: float
+    feature: int
+    code: int  # numeric: the last code kept left. categorical: how many levels are listed
+    threshold: float  # numeric, when the cut was drawn between values
+    missing_left: bool
+
+
+class Node(NamedTuple):
+    """An open node: a segment of the rows, its totals and its key."""
+
+    start: int
+    end: int
+    total: int  # packed draws
+    key: np.uint64
+
+
+class Flat(NamedTuple):
+    """A finished forest as the routing loops see it. Node, leaf and set numbers are relative to their tree."""
+
+    feature: NDArray[np.int32]  # views of one array of NODE records
+    child: NDArray[np.int32]
+    threshold: NDArray[np.float64]
+    sets: NDArray[np.uint16]
+    starts: NDArray[np.int64]  # (n_trees + 1, 3) where the nodes, leaves and set entries of a tree begin

@@ -1,0 +1,121 @@
+"""Values become codes: a float64 matrix enters, small integers in the same order leave.
+
+A code is the rank of a value among the distinct values of its column, so codes lose nothing: cuts between codes are cuts
+between values. Only when a column has more than 65,535 distinct values do neighbours share a code, equally many rows each.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Collection
+from concurrent.futures import ThreadPoolExecutor
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kernelforest._engine.layout import MISSING, MOST_CODES, Columns
+
+
+class Coded(NamedTuple):
+    """One column as codes, with the smallest and largest value of each."""
+
+    codes: NDArray[np.uint16]  # (n_rows,)
+    lows: NDArray[np.float64]  # (n_codes,)
+    highs: NDArray[np.float64]  # (n_codes,)
+
+
+def code_table(matrix: NDArray[np.float64], categorical: Collection[int] = (), threads: int = 1) -> Columns:
+    """Code every column of a matrix.
+
+    >>> code_table(np.array([[0.5], [2.0], [np.nan], [0.5]])).codes
+    array([[    0,     1, 65535,     0]], dtype=uint16)
+    """
+    n_rows, n_features = matrix.shape
+    codes = np.empty((n_features, n_rows), np.uint16)
+
+    def code(j: int) -> Coded:
+        coded = code_levels(matrix[:, j]) if j in categorical else code_numbers(matrix[:, j])
+        codes[j] = coded.codes
+        return coded
+
+    with ThreadPoolExecutor(threads) as pool:
+        coded = list(pool.map(code, range(n_features)))
+    missing = (codes == MISSING).any(axis=1)
+    kinds = [(j in categorical) + 2 * int(missing[j]) for j in range(n_features)]
+    highs = np.concatenate([c.highs for c in coded])
+    merged = any(c.lows is not c.highs for c in coded)
+    return Columns(
+        codes,
+        np.array(kinds, np.uint8),
+        np.cumsum([0] + [len(c.highs) for c in coded], dtype=np.int64),
+        np.concatenate([c.lows for c in coded]) if merged else highs,
+        highs,
+        highs if np.isfinite(highs).all() else np.concatenate([_finite(c.highs) for c in coded]),
+        order_by_content(codes),
+    )
+
+
+def code_numbers(values: NDArray[np.float64]) -> Coded:
+    """Rank the values of a numeric column; NaN is missing and infinities are values like others."""
+    order = np.argsort(values)  # NaN last
+    ordered = values[order]
+    n_present = len(ordered) - int(np.isnan(ordered).sum())
+    ordered = ordered[:n_present]
+    rises = np.empty(n_present, dtype=bool)  # where a new distinct value begins
+    rises[:1] = False
+    np.not_equal(ordered[1:], ordered[:-1], out=rises[1:])
+    ranks = np.cumsum(rises, dtype=np.int32)
+    n_distinct = int(ranks[-1]) + 1 if n_present else 0
+    if n_distinct > MOST_CODES:
+        ranks = _merged_ranks(ranks, rises)
+    codes = np.full(len(values), MISSING, np.uint16)
+    codes[order[:n_present]] = ranks
+    begins = np.flatnonzero(np.diff(ranks, prepend=-1))
+    lows = ordered[begins]
+    if n_distinct <= MOST_CODES:
+        return Coded(codes, lows, lows)
+    return Coded(codes, lows, ordered[np.append(begins[1:], n_present) - 1])
+
+
+def code_levels(values: NDArray[np.float64]) -> Coded:
+    """Take the levels of a categorical column as they are."""
+    present = ~np.isnan(values)
+    codes = np.where(present, values, MISSING).astype(np.uint16)
+    table = np.arange(values[present].max() + 1.0 if present.any() else 0.0)
+    return Coded(codes, table, table)
+
+
+def decode(columns: Columns, rows: NDArray[np.intp] | slice) -> NDArray[np.float64]:
+    """The rows of the training table as values again: what `code_table` was given, or its neighbour with the same code."""
+    codes = columns.codes[:, rows]
+    out = np.empty(codes.shape[::-1])
+    for j, column in enumerate(codes):
+        table = np.append(columns.highs[columns.offsets[j] : columns.offsets[j + 1]], np.nan)
+        out[:, j] = table[np.minimum(column, len(table) - 1)]
+    return out
+
+
+def order_by_content(codes: NDArray[np.uint16]) -> NDArray[np.int32]:
+    """Sort features by a digest of their codes, so that a forest does not depend on the order of the columns."""
+    digests = [hashlib.blake2b(column.tobytes(), digest_size=8).digest() for column in codes]
+    return np.array(sorted(range(len(digests)), key=digests.__getitem__), np.int32)
+
+
+def _merged_ranks(ranks: NDArray[np.int32], rises: NDArray[np.bool_]) -> NDArray[np.int32]:
+    """Merge neighbouring ranks so that at most 65,535 remain, with about equally many rows each; ties stay together."""
+    n = len(ranks)
+    firsts = np.flatnonzero(rises)
+    starts = np.repeat(np.append(0, firsts), np.diff(np.append(np.append(0, firsts), n)))
+    bins = (starts * MOST_CODES) // n
+    return np.cumsum(np.diff(bins, prepend=bins[0]) > 0, dtype=np.int32)
+
+
+def _finite(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Put infinities one range beyond the finite values, so that a uniform cut can fall before them."""
+    finite = values[np.isfinite(values)]
+    low, high = (finite[0], finite[-1]) if len(finite) else (0.0, 0.0)
+    most = np.finfo(np.float64).max
+    with np.errstate(over="ignore"):
+        reach = max(high - low, 1.0)
+        return np.nan_to_num(values, posinf=min(high + reach, most), neginf=max(low - reach, -most))

@@ -1,0 +1,262 @@
+"""What users bring becomes plain arrays: tables enter, a float64 matrix, labels and weights leave.
+
+In the matrix a number is itself, missing is NaN, and a level of a categorical column is its place in the sorted list of
+the levels that training saw. A level it never saw is missing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils import check_array
+from sklearn.utils.class_weight import compute_class_weight
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import column_or_1d
+
+MOST_LEVELS = 65_535
+_TEXT_KINDS = "OUST"  # numpy kinds of text and objects
+
+
+@dataclass(frozen=True)
+class Schema:
+    """How to read a table: which columns are categorical, and the levels of each."""
+
+    names: tuple[str, ...]
+    levels: Mapping[int, NDArray[Any]]  # column -> its levels, sorted
+
+    def matrix(self, X: Any) -> NDArray[np.float64]:
+        """Turn a table with the columns of training into a float64 matrix.
+
+        >>> schema = read_schema([["a", 1], ["b", 2]], categorical_features=[0])
+        >>> schema.matrix([["b", 3], ["unseen", None]])
+        array([[ 1.,  3.],
+               [nan, nan]])
+        """
+        if not self.levels:
+            return _numbers(X)
+        columns = _columns(X)
+        out = np.empty((len(columns[0]), len(columns)))
+        for j, column in enumerate(columns):
+            if j in self.levels:
+                out[:, j] = _places(_objects(column), self.levels[j])
+            else:
+                out[:, j] = _column_of_numbers(column, self.names[j])
+        return out
+
+
+@dataclass(frozen=True)
+class Labels:
+    """Classes, and each row as the number of its class."""
+
+    classes: NDArray[Any]  # (n_classes,) sorted
+    codes: NDArray[np.int32]  # (n_rows,)
+
+
+def is_frame(X: Any) -> bool:
+    """Whether X is a pandas or polars data frame, or looks like one."""
+    return hasattr(X, "columns") and hasattr(X, "__getitem__") and hasattr(X, "shape")
+
+
+def read_schema(X: Any, categorical_features: Any = "from_dtype") -> Schema:
+    """Find the categorical columns of a table and their levels."""
+    if hasattr(X, "toarray"):
+        raise TypeError("X must be dense, got a sparse container; call X.toarray() if it fits in memory")
+    names = _names(X)
+    chosen = _categorical_columns(X, names, categorical_features)
+    if not chosen:
+        return Schema(names, {})
+    columns = _columns(X)
+    return Schema(names, {j: _levels(_objects(columns[j])) for j in chosen})
+
+
+def read_labels(y: Any) -> Labels:
+    """Check class labels and number them.
+
+    >>> read_labels(["no", "yes", "no"]).codes
+    array([0, 1, 0], dtype=int32)
+    """
+    if y is None:
+        raise ValueError("This estimator requires y to be passed, but the target y is None")
+    values = column_or_1d(y, warn=True)
+    gaps = _is_missing(values)
+    if gaps.any():
+        raise ValueError(
+            f"y must have no missing values, got {int(gaps.sum())} of them, the first at row {int(gaps.argmax())}"
+        )
+    if values.dtype.kind == "O":
+        check_array(values, ensure_2d=False, dtype=None, ensure_all_finite=False, input_name="y")
+        values = np.asarray(values.tolist())
+    check_classification_targets(values)
+    classes, codes = np.unique(values, return_inverse=True)
+    return Labels(classes, codes.astype(np.int32))
+
+
+def read_weights(sample_weight: ArrayLike | None, n_rows: int) -> NDArray[np.float64] | None:
+    """Check sample weights; None if there are none or all are equal to one."""
+    if sample_weight is None:
+        return None
+    weight = np.asarray(sample_weight, dtype=np.float64)
+    if weight.ndim == 0:
+        weight = np.full(n_rows, float(weight))
+    if weight.shape != (n_rows,):
+        raise ValueError(f"sample_weight must have shape ({n_rows},), got {weight.shape}")
+    if not np.isfinite(weight).all():
+        bad = int((~np.isfinite(weight)).argmax())
+        raise ValueError(f"sample_weight must be finite, got {weight[bad]} at row {bad}")
+    if weight.min() < 0:
+        bad = int(weight.argmin())
+        raise ValueError(f"sample_weight must be >= 0, got {weight[bad]} at row {bad}")
+    if weight.max() == 0:
+        raise ValueError("sample_weight must have a positive entry, got zeros only")
+    if not 1e-100 < weight.max() < 1e100:
+        weight = weight / weight.max()  # sums must neither overflow nor vanish
+    return None if (weight == 1.0).all() else weight
+
+
+def read_class_weight(class_weight: Any, labels: Labels) -> NDArray[np.float64] | None:
+    """One weight per class, or None; a dict may use the labels of the user."""
+    if class_weight is None:
+        return None
+    if not (isinstance(class_weight, Mapping) or (isinstance(class_weight, str) and class_weight == "balanced")):
+        raise ValueError(f"class_weight must be None, 'balanced' or a dict, got {class_weight!r}")
+    weights = compute_class_weight(class_weight, classes=labels.classes, y=labels.classes[labels.codes])
+    if not (np.isfinite(weights).all() and (weights > 0).all()):
+        raise ValueError(f"class_weight must be finite and > 0 for every class, got {class_weight!r}")
+    return np.asarray(weights, dtype=np.float64)
+
+
+def read_prior(prior: Any, labels: Labels, shares: NDArray[np.float64]) -> NDArray[np.float64] | None:
+    """Check the class shares that probabilities should refer to; None means those of the training data."""
+    if prior is None:
+        return None
+    values: Any = [prior.get(c, np.nan) for c in labels.classes.tolist()] if isinstance(prior, Mapping) else prior
+    try:
+        out = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise ValueError(f"prior must be None, 'weighted', a dict or one share per class, got {prior!r}") from None
+    if out.shape != shares.shape or not np.isfinite(out).all() or (out < 0).any() or abs(out.sum() - 1.0) > 1e-6:
+        raise ValueError(f"prior must give {len(shares)} shares >= 0 that sum to 1, one per class, got {prior!r}")
+    return out
+
+
+def _names(X: Any) -> tuple[str, ...]:
+    if is_frame(X):
+        return tuple(str(c) for c in X.columns)
+    width = np.shape(X)[1] if np.ndim(X) == 2 else 0
+    return tuple(f"x{j}" for j in range(width))
+
+
+def _numbers(X: Any) -> NDArray[np.float64]:
+    out = check_array(X, dtype=np.float64, ensure_all_finite=False, order="C", input_name="X")
+    return np.asarray(out, dtype=np.float64)
+
+
+def _columns(X: Any) -> list[Any]:
+    """The columns of a table, each as something numpy can read."""
+    if is_frame(X):
+        return [X[c] if hasattr(X[c], "to_numpy") else X[c] for c in X.columns]
+    table = np.asarray(X) if isinstance(X, np.ndarray) else np.array([list(row) for row in X], dtype=object)
+    if table.ndim != 2:
+        raise ValueError(f"X must be a table with two dimensions, got shape {table.shape}")
+    return [table[:, j] for j in range(table.shape[1])]
+
+
+def _objects(column: Any) -> NDArray[Any]:
+    """A categorical column as an array of plain values; missing ones become None."""
+    if hasattr(column, "to_list"):
+        values = column.to_list()
+    else:
+        values = np.asarray(column).tolist()
+    out = np.empty(len(values), dtype=object)
+    out[:] = values
+    out[_is_missing(out)] = None
+    return out
+
+
+def _column_of_numbers(column: Any, name: str) -> NDArray[np.float64]:
+    values = column.to_numpy() if hasattr(column, "to_numpy") else np.asarray(column)
+    if values.dtype.kind in _TEXT_KINDS:
+        values = np.where(_is_missing(values), np.nan, values)
+    try:
+        return np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise ValueError(
+            f"column {name!r} of X must hold numbers, got dtype {values.dtype}; name it in categorical_features"
+        ) from None
+
+
+def _levels(values: NDArray[Any]) -> NDArray[Any]:
+    """Sorted distinct levels; the rarest beyond 65,535 are left out and so count as missing."""
+    counts: dict[Any, int] = {}
+    for value in values:
+        if value is not None:
+            counts[value] = counts.get(value, 0) + 1
+    kept = sorted(counts, key=lambda v: -counts[v])[:MOST_LEVELS]
+    try:
+        kept.sort()
+    except TypeError:
+        kept.sort(key=lambda v: (type(v).__name__, str(v)))
+    out = np.empty(len(kept), dtype=object)
+    out[:] = kept
+    return out
+
+
+def _places(values: NDArray[Any], levels: NDArray[Any]) -> NDArray[np.float64]:
+    place = {level: float(k) for k, level in enumerate(levels)}
+    return np.array([place.get(v, np.nan) for v in values])
+
+
+def _is_missing(values: NDArray[Any]) -> NDArray[np.bool_]:
+    """None, NaN, NaT and pandas' NA: whatever is not equal to itself, or refuses to say."""
+    if values.dtype.kind == "f":
+        return np.isnan(values)
+    if values.dtype.kind != "O":
+        return np.zeros(values.shape, dtype=bool)
+    return np.array([_refuses_itself(v) for v in values.ravel()], dtype=bool).reshape(values.shape)
+
+
+def _refuses_itself(value: Any) -> bool:
+    if value is None:
+        return True
+    try:
+        return bool(value != value)
+    except (TypeError, ValueError):
+        return type(value).__name__ == "NAType"
+
+
+def _categorical_columns(X: Any, names: Sequence[str], chosen: Any) -> list[int]:
+    """Resolve `categorical_features` to column numbers."""
+    width = len(names)
+    if isinstance(chosen, str):
+        if chosen != "from_dtype":
+            raise ValueError(f"categorical_features must be 'from_dtype', None or a list of columns, got {chosen!r}")
+        return [j for j, c in enumerate(X.columns) if _is_categorical(X[c])] if is_frame(X) else []
+    if chosen is None:
+        return []
+    wanted = np.atleast_1d(np.asarray(chosen))
+    if wanted.size == 0:
+        return []
+    if wanted.dtype.kind == "b":
+        if wanted.shape != (width,):
+            raise ValueError(f"categorical_features as a mask must have {width} entries, got {wanted.size}")
+        return [int(j) for j in np.flatnonzero(wanted)]
+    if wanted.dtype.kind in "iu":
+        if wanted.min() < 0 or wanted.max() >= width:
+            raise ValueError(f"categorical_features must be within 0..{width - 1}, got {wanted.tolist()}")
+        return sorted({int(j) for j in wanted})
+    unknown = [str(c) for c in wanted if str(c) not in names]
+    if unknown:
+        raise ValueError(f"categorical_features must name columns of X, got {unknown}")
+    return sorted({list(names).index(str(c)) for c in wanted})
+
+
+def _is_categorical(column: Any) -> bool:
+    """Category and text columns of pandas and polars; a text column is one whose values are all text or missing."""
+    kind = str(column.dtype).lower()
+    if kind.startswith(("category", "categorical", "enum", "str", "utf8")):
+        return True
+    return kind == "object" and any(isinstance(v, str) for v in column)

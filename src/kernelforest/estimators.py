@@ -1,0 +1,295 @@
+"""The scikit-learn classifier: checks at the door, then codes, partitions, fills and estimates."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Self
+from warnings import warn
+
+import numpy as np
+from joblib import effective_n_jobs
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils import Tags, check_random_state
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from kernelforest.binning import code_table
+from kernelforest.data import Labels, read_class_weight, read_labels, read_prior, read_schema, read_weights
+from kernelforest.forest import AGGREGATES, FILLS, Forest
+from kernelforest.growing import Rules, make_targets
+from kernelforest.scoring import Scores, score
+
+
+class KernelForestClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """A random forest whose class probabilities are kernel-weighted averages of training labels.
+
+    One fitted forest gives every estimate of Olson and Wyner (2018): ask `predict_proba` for another `aggregate` or `fill`
+    without fitting again.
+
+    Parameters
+    ----------
+    n_estimators : int
+        Number of trees.
+    max_features : int, float, "sqrt", "third" or "all"
+        Features tried per cut (mtry), drawn without replacement: a number, a fraction of the columns, the square root of
+        their number or a third of it (both rounded up), or all of them, which is bagging. A feature that is constant in
+        a node does not use up a draw.
+    leaf_size : int
+        A node of at most this many in-bag rows is not split. Together with mtry this is the bandwidth of the kernel.
+    aggregate : "proximity", "mean" or "vote"
+        How trees are combined. "vote": each tree votes for the largest class of its leaf, ties split. "mean": each tree
+        gives the class shares of its leaf. "proximity": leaf counts are added up over the trees and divided once, so
+        that each training row weighs as its proximity to the query.
+    fill : "inbag", "all" or "oob"
+        Which training rows are counted in the leaves: those the tree was grown on, as often as they were drawn; every
+        row once; or only rows that the tree did not see (an honest tree).
+    splitter : "best", "extra", "random" or "random-observed"
+        "best": the best cut of each candidate feature. "extra": one uniform random cut per candidate, the best of them
+        is taken. "random": a random feature, cut uniformly between its smallest and largest value in the node;
+        "random-observed" cuts at the value of a random row instead. Random cuts never look at the labels.
+    bootstrap : bool
+        Draw rows with replacement for each tree; otherwise without.
+    max_samples : int, float or None
+        Rows drawn per tree: a number, a fraction, or as many as there are. With `bootstrap=False` and None there is no
+        resampling at all, hence nothing out-of-bag.
+    max_depth, max_leaf_nodes : int or None
+        Further stops. With `max_leaf_nodes` the cut that decreases impurity most is made first.
+    categorical_features : "from_dtype", None, or a list of names, numbers or booleans
+        Columns split by subsets of their levels. "from_dtype" takes the category and text columns of a data frame.
+    class_weight : None, "balanced" or dict
+        Weight of each class in growing trees and in `predict`, never in a leaf: probabilities keep referring to the class
+        shares of the training data.
+    prior : None, "weighted", dict or array
+        Class shares that the probabilities should refer to, if not those of the training data: p_c is multiplied by
+        prior_c / share_c and the row divided by its sum. "weighted" means the shares after `class_weight`.
+    n_jobs : int or None
+        Threads. Results do not depend on it.
+    random_state : int, RandomState or None
+        Seed of all draws.
+    verbose : int
+        Show a progress bar.
+
+    Attributes
+    ----------
+    classes_, n_features_in_, feature_names_in_, feature_importances_
+        As everywhere in scikit-learn.
+    oob_proba_ : array of shape (n_rows, n_classes)
+        Probabilities of the training rows from the trees that did not draw them.
+    oob_score_ : Scores(log_loss, brier, error)
+        How good those are.
+    inbag_counts_ : array of shape (n_rows, n_trees)
+        How often each tree drew each row.
+    node_counts_ : array of shape (n_trees,)
+        Nodes of each tree, leaves included.
+    forest_ : Forest
+        The trees.
+
+    Examples
+    --------
+    >>> X = [[0.0], [0.1], [0.2], [0.8], [0.9], [1.0]]
+    >>> y = ["low", "low", "low", "high", "high", "high"]
+    >>> model = KernelForestClassifier(100, random_state=0).fit(X, y)
+    >>> model.predict([[0.05], [0.95]])
+    array(['low', 'high'], dtype='<U4')
+    """
+
+    def __init__(
+        self,
+        n_estimators: int = 500,
+        *,
+        max_features: int | float | str = "sqrt",
+        leaf_size: int = 1,
+        aggregate: str = "proximity",
+        fill: str = "inbag",
+        splitter: str = "best",
+        bootstrap: bool = True,
+        max_samples: int | float | None = None,
+        max_depth: int | None = None,
+        max_leaf_nodes: int | None = None,
+        categorical_features: Any = "from_dtype",
+        class_weight: Mapping[Any, float] | str | None = None,
+        prior: Mapping[Any, float] | Sequence[float] | str | None = None,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        self.n_estimators = n_estimators
+        self.max_features = max_features
+        self.leaf_size = leaf_size
+        self.aggregate = aggregate
+        self.fill = fill
+        self.splitter = splitter
+        self.bootstrap = bootstrap
+        self.max_samples = max_samples
+        self.max_depth = max_depth
+        self.max_leaf_nodes = max_leaf_nodes
+        self.categorical_features = categorical_features
+        self.class_weight = class_weight
+        self.prior = prior
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
+        """Grow the forest.
+
+        Parameters
+        ----------
+        X : table of shape (n_rows, n_features)
+            numpy array, pandas or polars frame, or list of rows. Missing values and infinities are welcome.
+        y : array of shape (n_rows,)
+            Class labels of any kind.
+        sample_weight : array of shape (n_rows,), optional
+            A row of weight 2 counts like two rows, in growing and in the leaves.
+        """
+        rules = self._rules()
+        self._check_estimate(self.aggregate, self.fill)
+        labels = read_labels(y)
+        self._schema = read_schema(X, self.categorical_features)
+        matrix = self._schema.matrix(X)
+        validate_data(self, X, skip_check_array=True)
+        if len(matrix) != len(labels.codes):
+            raise ValueError(f"X and y must have as many rows, got {len(matrix)} and {len(labels.codes)}")
+        weight = read_weights(sample_weight, len(matrix))
+        class_weight = read_class_weight(self.class_weight, labels)
+        targets = make_targets(labels.codes, len(labels.classes), weight, class_weight)
+        limits = rules.limits(len(targets.drawable), matrix.shape[1])
+        shares = np.bincount(labels.codes, targets.weight, len(labels.classes))
+        self._shift = self._prior_shift(labels, shares / shares.sum(), class_weight)
+        self._class_weight = class_weight
+        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+
+        threads = self._threads()
+        columns = code_table(matrix, self._schema.levels, threads)
+        self.classes_ = labels.classes
+        self.forest_ = Forest.grow(
+            columns, targets, limits, rules.n_estimators, seed, threads=threads, verbose=self.verbose
+        )
+        self.__dict__.pop("_oob", None)
+        return self
+
+    def predict_proba(self, X: Any, aggregate: str | None = None, fill: str | None = None) -> NDArray[np.float64]:
+        """Class probabilities, one column per class of `classes_`; any estimate of the fitted forest."""
+        check_is_fitted(self)
+        aggregate, fill = aggregate or self.aggregate, fill or self.fill
+        self._check_estimate(aggregate, fill)
+        proba = self.forest_.estimate(self._matrix(X), aggregate, fill, self._threads())
+        return self._shifted(proba)
+
+    def predict_log_proba(self, X: Any, aggregate: str | None = None, fill: str | None = None) -> NDArray[np.float64]:
+        """Logarithm of `predict_proba`; minus infinity where a probability is zero."""
+        with np.errstate(divide="ignore"):
+            return np.asarray(np.log(self.predict_proba(X, aggregate, fill)))
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """The class with the largest probability, times its class weight if there is one."""
+        proba = self.predict_proba(X)
+        if self._class_weight is not None:
+            proba = proba * self._class_weight
+        return np.asarray(self.classes_[proba.argmax(axis=1)])
+
+    def apply(self, X: Any) -> NDArray[np.int32]:
+        """Number of the leaf that each row reaches in each tree, (n_rows, n_trees); leaves of a tree count from 0."""
+        check_is_fitted(self)
+        return self.forest_.leaves(self._matrix(X), self._threads())
+
+    @property
+    def oob_proba_(self) -> NDArray[np.float64]:
+        """Out-of-bag class probabilities of the training rows, computed on first use."""
+        return self._out_of_bag()[0]
+
+    @property
+    def oob_score_(self) -> Scores:
+        """Out-of-bag log loss, Brier score and error; rows that every tree drew are left out."""
+        proba, n_trees = self._out_of_bag()
+        seen = n_trees > 0
+        targets = self.forest_.targets
+        return score(proba[seen], targets.labels[seen], targets.weight[seen])
+
+    @property
+    def inbag_counts_(self) -> NDArray[np.int32]:
+        """How often each tree drew each training row, (n_rows, n_trees)."""
+        check_is_fitted(self)
+        return np.ascontiguousarray(self.forest_.draws().T)
+
+    @property
+    def node_counts_(self) -> NDArray[np.int64]:
+        """Number of nodes of each tree, leaves included."""
+        check_is_fitted(self)
+        return np.diff(self.forest_.starts[:, 0])
+
+    @property
+    def feature_importances_(self) -> NDArray[np.float64]:
+        """Mean decrease of impurity per feature. Quick, but biased to features with many values and to noise."""
+        check_is_fitted(self)
+        return self.forest_.importances()
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "forest_")
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        return tags
+
+    def _rules(self) -> Rules:
+        return Rules(
+            n_estimators=self.n_estimators,
+            max_features=self.max_features,
+            leaf_size=self.leaf_size,
+            splitter=self.splitter,
+            bootstrap=self.bootstrap,
+            max_samples=self.max_samples,
+            max_depth=self.max_depth,
+            max_leaf_nodes=self.max_leaf_nodes,
+        )
+
+    def _check_estimate(self, aggregate: Any, fill: Any) -> None:
+        if not isinstance(aggregate, str) or aggregate not in AGGREGATES:
+            raise ValueError(f"aggregate must be one of {sorted(AGGREGATES)}, got {aggregate!r}")
+        if not isinstance(fill, str) or fill not in FILLS:
+            raise ValueError(f"fill must be one of {list(FILLS)}, got {fill!r}")
+        if fill == "oob" and not self.bootstrap and self.max_samples in (None, 1.0):
+            raise ValueError("fill='oob' needs rows that a tree did not draw: set bootstrap=True or max_samples < 1.0")
+
+    def _threads(self) -> int:
+        return int(effective_n_jobs(self.n_jobs))
+
+    def _matrix(self, X: Any) -> NDArray[np.float64]:
+        validate_data(self, X, skip_check_array=True, reset=False)
+        matrix = self._schema.matrix(X)
+        if matrix.shape[1] != self.n_features_in_:
+            raise ValueError(f"X has {matrix.shape[1]} features, but {self.n_features_in_} were seen in fit")
+        return matrix
+
+    def _prior_shift(
+        self, labels: Labels, shares: NDArray[np.float64], class_weight: NDArray[np.float64] | None
+    ) -> NDArray[np.float64] | None:
+        """Factor of each class that moves probabilities from the shares of the data to the prior, or None."""
+        if isinstance(self.prior, str) and self.prior == "weighted":
+            return class_weight
+        prior = read_prior(self.prior, labels, shares)
+        return None if prior is None else prior / shares
+
+    def _shifted(self, proba: NDArray[np.float64]) -> NDArray[np.float64]:
+        if self._shift is None:
+            return proba
+        moved = proba * self._shift
+        totals = moved.sum(axis=1, keepdims=True)
+        return np.where(totals > 0, moved / np.where(totals > 0, totals, 1.0), proba)
+
+    def _out_of_bag(self) -> tuple[NDArray[np.float64], NDArray[np.int32]]:
+        check_is_fitted(self)
+        if not self.forest_.has_out_of_bag:
+            raise AttributeError("nothing is out-of-bag: every tree was grown on all rows")
+        if "_oob" not in self.__dict__:
+            proba, n_trees = self.forest_.estimate_out_of_bag(self.aggregate, self.fill, self._threads())
+            unseen = int((n_trees == 0).sum())
+            if unseen:
+                warn(
+                    f"{unseen} of {len(n_trees)} rows were drawn by every tree; their out-of-bag probability is the class "
+                    "share of the data. Use more trees (n_estimators).",
+                    stacklevel=3,
+                )
+            self._oob = (self._shifted(proba), n_trees)
+        return self._oob

@@ -1,0 +1,220 @@
+"""Codes become partitions: a coded table, labels and rules enter, flat trees leave."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from math import ceil, sqrt
+from numbers import Integral, Real
+from typing import Any, TypeVar
+
+import numpy as np
+from numba.core import event
+from numpy.typing import NDArray
+
+from kernelforest._engine import grow
+from kernelforest._engine.layout import Columns, Limits, Targets, Trees
+
+SPLITTERS = {
+    "best": grow.BEST,
+    "extra": grow.EXTRA,
+    "random": grow.RANDOM,
+    "random-observed": grow.OBSERVED,
+}
+MAX_FEATURES: dict[str, Callable[[int], int]] = {
+    "sqrt": lambda p: ceil(sqrt(p)),
+    "third": lambda p: ceil(p / 3),
+    "all": lambda p: p,
+}
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+@dataclass(frozen=True)
+class Rules:
+    """How trees are grown. Checked when made, resolved to numbers when the size of the table is known.
+
+    >>> Rules(max_features="third").limits(n_rows=100, n_features=10).mtry
+    4
+    """
+
+    n_estimators: int = 500
+    max_features: int | float | str = "sqrt"
+    leaf_size: int = 1
+    splitter: str = "best"
+    bootstrap: bool = True
+    max_samples: int | float | None = None
+    max_depth: int | None = None
+    max_leaf_nodes: int | None = None
+
+    def __post_init__(self) -> None:
+        _check_count("n_estimators", self.n_estimators, 1)
+        _check_count("leaf_size", self.leaf_size, 1)
+        if self.max_depth is not None:
+            _check_count("max_depth", self.max_depth, 0, " or None")
+        if self.max_leaf_nodes is not None:
+            _check_count("max_leaf_nodes", self.max_leaf_nodes, 1, " or None")
+        if not isinstance(self.splitter, str) or self.splitter not in SPLITTERS:
+            raise ValueError(f"splitter must be one of {sorted(SPLITTERS)}, got {self.splitter!r}")
+        if not isinstance(self.bootstrap, bool | np.bool_):
+            raise TypeError(f"bootstrap must be True or False, got {self.bootstrap!r}")
+        if isinstance(self.max_features, str) and self.max_features not in MAX_FEATURES:
+            raise ValueError(f"max_features must be a number or one of {sorted(MAX_FEATURES)}, got {self.max_features!r}")
+
+    def limits(self, n_rows: int, n_features: int) -> Limits:
+        """Resolve the rules for a table; `n_rows` counts the rows that can be drawn."""
+        name = self.max_features
+        if isinstance(name, str):
+            mtry = MAX_FEATURES[name](n_features)
+        else:
+            mtry = _share_or_count("max_features", name, n_features, "the number of features")
+        draws = n_rows
+        if self.max_samples is not None:
+            draws = _share_or_count("max_samples", self.max_samples, n_rows, "the number of rows")
+        return Limits(
+            mtry=1 if self.splitter.startswith("random") else mtry,
+            leaf_size=min(int(self.leaf_size), grow.NO_LIMIT),
+            max_depth=grow.NO_LIMIT if self.max_depth is None else int(self.max_depth),
+            max_leaves=grow.NO_LIMIT if self.max_leaf_nodes is None else int(self.max_leaf_nodes),
+            splitter=SPLITTERS[self.splitter],
+            n_draws=draws,
+            replace=bool(self.bootstrap),
+        )
+
+
+def make_targets(
+    labels: NDArray[np.int32],
+    n_classes: int,
+    weight: NDArray[np.float64] | None = None,
+    class_weight: NDArray[np.float64] | None = None,
+) -> Targets:
+    """Combine labels with weights: both kinds count in the criterion, class weights never in a leaf."""
+    n_rows = len(labels)
+    fill = np.ones(n_rows) if weight is None else weight
+    mass = fill / fill.mean()
+    if class_weight is not None:
+        mass = mass * class_weight[labels]
+    return Targets(labels, mass, fill, np.flatnonzero(fill > 0).astype(np.int32), n_classes)
+
+
+def grow_forest(
+    columns: Columns, targets: Targets, limits: Limits, n_trees: int, seed: int, *, threads: int = 1, verbose: int = 0
+) -> list[Trees]:
+    """Grow trees in batches on threads. The result depends on the seed alone, not on threads or batches."""
+    batches = _batches(n_trees, threads)
+
+    def batch(bounds: tuple[int, int]) -> Trees:
+        with np.errstate(over="ignore"):  # keys wrap around on purpose
+            levels, masses = _levels(columns, targets), _masses(targets)
+            return grow.grow_trees(*bounds, np.uint64(seed), columns, targets, limits, levels, masses)
+
+    with announced_compiling():
+        grown = in_threads(batch, batches, threads)
+        return list(_with_progress(grown, batches, n_trees, verbose))
+
+
+def draw_counts(
+    trees: Iterable[int], seed: int, drawable: NDArray[np.int32], limits: Limits, n_rows: int
+) -> NDArray[np.int32]:
+    """How often each tree drew each row: drawn again from the seed, not stored."""
+    trees = list(trees)
+    out = np.empty((len(trees), n_rows), np.int32)
+    with np.errstate(over="ignore"):
+        for k, tree in enumerate(trees):
+            grow.draw_sample(np.uint64(seed), tree, drawable, limits, out[k])
+    return out
+
+
+def in_threads(work: Callable[[T], R], items: list[T], threads: int) -> Iterator[R]:
+    """Map over items on threads, results in order; on one thread without a pool."""
+    if threads == 1 or len(items) < 2:
+        yield from map(work, items)
+        return
+    with ThreadPoolExecutor(threads) as pool:
+        yield from pool.map(work, items)
+
+
+@contextmanager
+def announced_compiling() -> Iterator[None]:
+    """Say so, once per process, if Numba has to compile: it happens on the first use on a machine and takes seconds."""
+    listener = _Announcer()
+    with event.install_listener("numba:compile", listener):
+        yield
+
+
+class _Announcer(event.Listener):  # type: ignore[misc]
+    said = False
+
+    def on_start(self, event: Any) -> None:
+        module = event.data["dispatcher"].py_func.__module__
+        if not _Announcer.said and module.startswith("kernelforest."):
+            _Announcer.said = True
+            print("kernelforest: compiling for this machine, once; later runs load the result", file=sys.stderr)
+
+    def on_end(self, event: Any) -> None:
+        pass
+
+
+def _batches(n_trees: int, threads: int) -> list[tuple[int, int]]:
+    """Cut the trees into a few batches per thread, so that threads finish together."""
+    size = max(1, n_trees // (8 * threads))
+    return [(first, min(first + size, n_trees)) for first in range(0, n_trees, size)]
+
+
+def _with_progress(
+    grown: Iterator[Trees], batches: list[tuple[int, int]], n_trees: int, verbose: int
+) -> Iterator[Trees]:
+    for trees, (_, done) in zip(grown, batches, strict=True):
+        if verbose:
+            bar = "#" * (30 * done // n_trees)
+            end = "\n" if done == n_trees else ""
+            print(f"\rgrowing [{bar:<30}] {done}/{n_trees} trees", end=end, file=sys.stderr, flush=True)
+        yield trees
+
+
+def _is_counted(targets: Targets) -> bool:
+    """Two classes (or one) and equal masses: the engine then searches in integers."""
+    drawn = targets.mass[targets.drawable]
+    return targets.n_classes <= 2 and bool((drawn == drawn[0]).all())
+
+
+def _masses(targets: Targets) -> grow.Masses | None:
+    if _is_counted(targets):
+        return None
+    k = targets.n_classes
+    room = np.empty((4, k))
+    return grow.Masses(targets.labels, np.empty(len(targets.labels)), room[0], room[1], room[2], room[3])
+
+
+def _levels(columns: Columns, targets: Targets) -> grow.Levels | None:
+    categorical = np.flatnonzero(columns.kinds & 1)
+    if not len(categorical):
+        return None
+    most = max(1, int(np.diff(columns.offsets)[categorical].max()))
+    rows = 1 if _is_counted(targets) else most
+    return grow.Levels(np.zeros(most, np.uint8), np.empty(most, np.int64), np.empty((rows, targets.n_classes)))
+
+
+def _check_count(name: str, value: Any, least: int, other: str = "") -> None:
+    law = f"{name} must be an integer >= {least}{other}, got {value!r}"
+    if isinstance(value, bool | np.bool_) or not isinstance(value, Integral):
+        raise TypeError(law)
+    if value < least:
+        raise ValueError(law)
+
+
+def _share_or_count(name: str, value: Any, whole: int, whole_name: str) -> int:
+    """A count up to `whole`, or a fraction of it in (0, 1]."""
+    law = f"{name} must be an integer from 1 to {whole_name} ({whole}) or a fraction in (0, 1]"
+    if isinstance(value, bool | np.bool_) or not isinstance(value, Real):
+        raise TypeError(f"{law}, got {value!r}")
+    if isinstance(value, Integral):
+        if not 1 <= value <= whole:
+            raise ValueError(f"{law}, got {value!r}")
+        return int(value)
+    if not 0.0 < value <= 1.0:
+        raise ValueError(f"{law}, got {value!r}")
+    return max(1, int(value * whole))
