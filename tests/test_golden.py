@@ -4,14 +4,14 @@
 same data are drawn again from the seeds and our forest grows on them.
 
 The comparison is *paired*: replication r of every forest sees the same training and test rows, so
-the variance between data sets, ten times that of the forests, cancels in d_r = ours_r - theirs_r,
-and what is left is the randomness of the two forests. The mean of d must lie within three standard
-errors sd(d) / sqrt(R) of zero. With R this small the standard error is itself a guess, so "three" is
-read as Student's quantile of the same probability (3.00 for R = infinity, 3.85 for R = 12).
+the variance between data sets, by far the larger, cancels in d_r = ours_r - theirs_r, and what is
+left is the randomness of the two forests. The mean of d must lie within three standard errors
+sd(d) / sqrt(R) of zero. With R this small the standard error is itself a guess, so "three" is read as
+Student's quantile of the same probability (3.00 for R = infinity, 3.85 for R = 12, 4.5 for R = 8).
 
-To this comes a margin: about a hundred comparisons at three standard errors would fail once in four
-runs of fresh seeds by chance alone, and a difference of half a percent, or of half a row out of
-bag, is of no interest. Where a definition differs the margin is wider and says why.
+To this comes a margin: of some 150 comparisons at three standard errors one would fail in every
+third set of fresh seeds by chance alone, and a difference of half a percent, or of half a row out
+of bag, is of no interest. Where a definition differs the margin is wider and says why.
 """
 
 from __future__ import annotations
@@ -25,20 +25,22 @@ from typing import Any
 
 import numpy as np
 import pytest
-from golden.problems import N_TRAIN, PROBLEMS, Floats, Problem, fingerprint, one_d_sparse
-from kernelforest import KernelForestClassifier
 from scipy.stats import norm, t
 from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
 
+from golden.problems import N_TRAIN, PROBLEMS, Floats, Problem, fingerprint, one_d_sparse
+from kernelforest import KernelForestClassifier
+
 pytestmark = pytest.mark.skipif(
     os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0"),
-    reason="grows a hundred thousand trees: hours without the JIT; the laws are tested elsewhere",
+    reason="grows a hundred thousand trees: too slow without the JIT",
 )
 
 GOLDEN: dict[str, Any] = json.loads((Path(__file__).parent / "golden" / "golden.json").read_text())
 TREES: int = GOLDEN["trees"]
 REPLICATIONS = 12  # of the 20 recorded
 FIGURE_REPLICATIONS = 5  # of the 10 recorded
+SCIKIT_LEARN_REPLICATIONS = 8  # it takes half the time of this file
 MEASURES = ("nodes", "oob_error", "rmse")
 
 # our parameters for each recorded setting; leaf_size 1 and in-bag fills unless they say otherwise
@@ -59,9 +61,14 @@ OURS: dict[str, dict[str, Any]] = {
 
 RELATIVE_MARGIN = 0.005
 HALF_A_ROW = 0.5 / N_TRAIN
-# A category is soon constant in a node. In R it then still uses up one of the mtry draws, for us
-# it does not, so our nodes choose among slightly more features and the trees are smaller.
-CATEGORICAL_MARGIN = 0.03
+# R and scikit-learn put a best cut midway between two values. We put it midway in ranks among all training
+# rows, at an end of the gap that a coin chooses, so that only the order of the values counts. The trees have
+# the same nodes, but the coins smooth the forest: on few dense features the RMSE is lower by up to 3 % (circle;
+# a plain forest of midway cuts agrees with R there, and with this rule alone changed it differs as ours does).
+PLACEMENT_MARGIN = 0.025
+# In R a category that is constant in a node still uses up one of the mtry draws, for us it does not: our
+# trees are smaller, by 0.8 % in a plain forest with either rule.
+CATEGORICAL_MARGIN = 0.02
 
 
 # ---- what is compared ----
@@ -77,8 +84,7 @@ def cases(package: str) -> list[tuple[str, str]]:
         (name, setting)
         for name, settings in GOLDEN["results"].items()
         for setting in settings
-        if GOLDEN["settings"][setting]["package"] == package
-        and (name, setting) != ("six_levels", "extratrees")
+        if GOLDEN["settings"][setting]["package"] == package and (name, setting) != ("six_levels", "extratrees")
     ]
 
 
@@ -113,8 +119,8 @@ def measure_ours(problem: Problem, rules: dict[str, Any], seed: int) -> tuple[fl
 
 @cache
 def scikit_learn(name: str, setting: str) -> dict[str, Floats]:
-    """Measure scikit-learn's forest in every replication of a problem."""
-    problems = [draw(name, r) for r in range(REPLICATIONS)]
+    """Measure scikit-learn's forest in the first replications of a problem."""
+    problems = [draw(name, r) for r in range(SCIKIT_LEARN_REPLICATIONS)]
     rows = [measure_scikit_learn(problem, setting, r) for r, problem in enumerate(problems)]
     return dict(zip(MEASURES, np.transpose(rows), strict=True))
 
@@ -159,27 +165,35 @@ def three_standard_errors(differences: Floats) -> float:
     return quantile * float(np.std(differences, ddof=1)) / math.sqrt(n)
 
 
-def margin(measure: str, name: str, theirs: Floats) -> float:
+def relative_margin(measure: str, name: str, setting: str) -> float:
+    """Return the relative difference that documented definitions allow."""
+    if measure == "rmse" and setting != "extratrees":
+        return PLACEMENT_MARGIN
+    return CATEGORICAL_MARGIN if name == "six_levels" else RELATIVE_MARGIN
+
+
+def margin(measure: str, case: tuple[str, str], theirs: Floats) -> float:
     """Return the difference that is allowed besides chance."""
-    if name == "six_levels" and measure != "oob_error":
-        return CATEGORICAL_MARGIN * float(np.mean(theirs))
-    return HALF_A_ROW if measure == "oob_error" else RELATIVE_MARGIN * float(np.mean(theirs))
+    if measure == "oob_error":
+        return HALF_A_ROW
+    return relative_margin(measure, *case) * float(np.mean(theirs))
 
 
-def assert_agree(measure: str, name: str, mine: Floats, theirs: Floats) -> None:
+def assert_agree(measure: str, case: tuple[str, str], mine: Floats, theirs: Floats) -> None:
     """Demand that the mean paired difference is within three standard errors and the margin."""
     difference = float(np.mean(mine - theirs))
     chance = three_standard_errors(mine - theirs)
-    allowed = margin(measure, name, theirs)
+    allowed = margin(measure, case, theirs)
     assert abs(difference) < chance + allowed, (
-        f"{measure} on {name}: ours {np.mean(mine):.4f}, theirs {np.mean(theirs):.4f}, difference "
+        f"{measure} of {case}: ours {np.mean(mine):.4f}, theirs {np.mean(theirs):.4f}, difference "
         f"{difference:.4f} beyond {chance:.4f} (three standard errors) + {allowed:.4f} (margin)"
     )
 
 
 def assert_agrees_with_r(measure: str, name: str, setting: str) -> None:
     """Compare one measure of our forest with the recorded one."""
-    assert_agree(measure, name, ours(name, setting)[measure], recorded(name, setting)[measure])
+    mine, theirs = ours(name, setting), recorded(name, setting)
+    assert_agree(measure, (name, setting), mine[measure], theirs[measure])
 
 
 # ---- R's packages, recorded ----
@@ -192,23 +206,17 @@ def test_seeds_draw_the_recorded_data_again(name: str) -> None:
 
 
 @pytest.mark.parametrize(("name", "setting"), cases("randomForest"))
-def test_node_counts_agree_with_randomForest_within_three_standard_errors(
-    name: str, setting: str
-) -> None:
+def test_node_counts_agree_with_randomForest_within_three_standard_errors(name: str, setting: str) -> None:
     assert_agrees_with_r("nodes", name, setting)
 
 
 @pytest.mark.parametrize(("name", "setting"), cases("randomForest"))
-def test_out_of_bag_error_agrees_with_randomForest_within_three_standard_errors(
-    name: str, setting: str
-) -> None:
+def test_out_of_bag_error_agrees_with_randomForest_within_three_standard_errors(name: str, setting: str) -> None:
     assert_agrees_with_r("oob_error", name, setting)
 
 
 @pytest.mark.parametrize(("name", "setting"), cases("randomForest"))
-def test_probability_rmse_agrees_with_randomForest_within_three_standard_errors(
-    name: str, setting: str
-) -> None:
+def test_probability_rmse_agrees_with_randomForest_within_three_standard_errors(name: str, setting: str) -> None:
     assert_agrees_with_r("rmse", name, setting)
 
 
@@ -218,16 +226,12 @@ def test_node_counts_agree_with_ranger_within_three_standard_errors(name: str, s
 
 
 @pytest.mark.parametrize(("name", "setting"), cases("ranger"))
-def test_out_of_bag_error_agrees_with_ranger_within_three_standard_errors(
-    name: str, setting: str
-) -> None:
+def test_out_of_bag_error_agrees_with_ranger_within_three_standard_errors(name: str, setting: str) -> None:
     assert_agrees_with_r("oob_error", name, setting)
 
 
 @pytest.mark.parametrize(("name", "setting"), cases("ranger"))
-def test_probability_rmse_agrees_with_ranger_within_three_standard_errors(
-    name: str, setting: str
-) -> None:
+def test_probability_rmse_agrees_with_ranger_within_three_standard_errors(name: str, setting: str) -> None:
     assert_agrees_with_r("rmse", name, setting)
 
 
@@ -252,7 +256,7 @@ def test_node_counts_of_the_papers_figure_agree_with_randomForest(mtry: str) -> 
         for r, problem in enumerate(figure_problems())
     ]
     theirs = GOLDEN["figure"][mtry]["nodes"]["values"][:FIGURE_REPLICATIONS]
-    assert_agree("nodes", "one_d_sparse", np.array(mine), np.array(theirs))
+    assert_agree("nodes", ("one_d_sparse", "class_sqrt"), np.array(mine), np.array(theirs))
 
 
 @cache
@@ -269,11 +273,9 @@ SCIKIT_LEARN = [(name, setting) for name in NUMERIC for setting in ("probability
 
 @pytest.mark.parametrize(("name", "setting"), SCIKIT_LEARN)
 @pytest.mark.parametrize("measure", MEASURES)
-def test_forest_agrees_with_scikit_learn_within_three_standard_errors(
-    measure: str, name: str, setting: str
-) -> None:
+def test_forest_agrees_with_scikit_learn_within_three_standard_errors(measure: str, name: str, setting: str) -> None:
     mine, theirs = ours(name, setting), scikit_learn(name, setting)
-    assert_agree(measure, name, mine[measure], theirs[measure])
+    assert_agree(measure, (name, setting), mine[measure][:SCIKIT_LEARN_REPLICATIONS], theirs[measure])
 
 
 # ---- planted data: what the parameters mean ----
@@ -297,8 +299,7 @@ def test_leaf_size_counts_draws_as_ranger_and_not_distinct_rows_as_randomForest(
     # a root of 20 draws, about 13 of them distinct: only a count of draws splits it at 19
     X, y = np.arange(20.0)[:, None], np.arange(20) % 2
     at = {
-        limit: KernelForestClassifier(n_estimators=50, leaf_size=limit, random_state=0).fit(X, y)
-        for limit in (19, 20)
+        limit: KernelForestClassifier(n_estimators=50, leaf_size=limit, random_state=0).fit(X, y) for limit in (19, 20)
     }
     assert (at[19].node_counts_ == 3).all()
     assert (at[20].node_counts_ == 1).all()
@@ -312,9 +313,7 @@ def test_constant_features_use_up_draws_in_R_but_not_in_our_forest() -> None:
     alone = np.arange(100.0)[:, None]
     beside = np.column_stack([alone, np.zeros((100, 9))])
     few, many = (
-        KernelForestClassifier(n_estimators=400, max_features=1, n_jobs=2, random_state=0)
-        .fit(X, y)
-        .node_counts_
+        KernelForestClassifier(n_estimators=400, max_features=1, n_jobs=2, random_state=0).fit(X, y).node_counts_
         for X in (alone, beside)
     )
     error = math.sqrt((np.var(few) + np.var(many)) / 400)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -11,13 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelforest._engine import route
-from kernelforest._engine.layout import Columns, Flat, Limits, Targets
+from kernelforest._engine.layout import CATEGORICAL, COLUMN, Columns, Limits, Router, Shape, Targets
 from kernelforest.binning import decode
 from kernelforest.growing import announced_compiling, draw_counts, grow_forest, in_threads
 
 AGGREGATES = {"vote": route.VOTE, "mean": route.MEAN, "proximity": route.PROXIMITY}
 FILLS = ("inbag", "all", "oob")
-_BLOCK = 1024  # rows routed at a time
+_BLOCK = 16_384  # most rows sent together; their numbers fit in 16 bits
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class Forest:
         )
 
     def __getstate__(self) -> dict[str, Any]:
-        kept = {k: v for k, v in self.__dict__.items() if k != "flat"}
+        kept = {k: v for k, v in self.__dict__.items() if k != "router"}
         return kept | {"_fills": {}}  # counted again on demand
 
     @property
@@ -79,9 +79,9 @@ class Forest:
         return self.limits.replace or self.limits.n_draws < len(self.targets.drawable)
 
     @cached_property
-    def flat(self) -> Flat:
-        """The trees as the routing loops see them."""
-        return Flat(self.nodes["feature"], self.nodes["child"], self.nodes["threshold"], self.sets, self.starts)
+    def router(self) -> Router:
+        """The trees in the form in which rows are sent down them, made on first use."""
+        return make_router(self.nodes, self.sets, self.starts)
 
     @cached_property
     def class_shares(self) -> NDArray[np.float64]:
@@ -97,22 +97,14 @@ class Forest:
     def leaves(self, matrix: NDArray[np.float64], threads: int = 1) -> NDArray[np.int32]:
         """Leaf number of each row in each tree, (rows, trees)."""
         out = np.empty((len(matrix), self.n_trees), np.int32)
-
-        def block(rows: slice) -> None:
-            route.leaf_numbers(matrix[rows], self.flat, out[rows])
-
-        self._run(block, _blocks(len(matrix)), threads)
+        self._send(lambda rows: matrix[rows], self.router, out, threads)
         return out
 
     def training_leaves(self, first: int, stop: int, threads: int = 1) -> NDArray[np.int32]:
         """Leaf number of each training row in the trees first .. stop-1."""
         out = np.empty((self.n_rows, stop - first), np.int32)
-        some = self.flat._replace(starts=self.starts[first : stop + 1])
-
-        def block(rows: slice) -> None:
-            route.leaf_numbers(decode(self.columns, rows), some, out[rows])
-
-        self._run(block, _blocks(self.n_rows), threads)
+        some = self.router._replace(starts=self.starts[first : stop + 1])
+        self._send(lambda rows: decode(self.columns, rows), some, out, threads)
         return out
 
     def fill(self, name: str, threads: int = 1) -> NDArray[np.float64]:
@@ -124,9 +116,7 @@ class Forest:
             labels, weight = self.targets.labels, self.targets.weight
             for first, stop in self._tree_spans():
                 leaves, draws = self.training_leaves(first, stop, threads), self.draws(first, stop)
-                for t in range(stop - first):
-                    base = self.starts[first + t, 1]
-                    route.fill_tree(leaves[:, t], base, draws[t], labels, weight, everyone, honest)
+                route.fill_leaves(leaves, self.starts[first:], draws, labels, weight, everyone, honest)
             self._fills.update(all=everyone, oob=honest)
         return self._fills[name]
 
@@ -136,11 +126,7 @@ class Forest:
         """Class probabilities of rows. Where no tree has an opinion they are the class shares of the training data."""
         sums = self.fill(fill, threads)
         out = np.zeros((len(matrix), self.targets.n_classes))
-
-        def block(rows: slice) -> None:
-            route.add_leaves(matrix[rows], self.flat, sums, AGGREGATES[aggregate], out[rows])
-
-        self._run(block, _blocks(len(matrix)), threads)
+        self._send(lambda rows: matrix[rows], self.router, out, threads, sums, AGGREGATES[aggregate])
         return self._normalised(out)
 
     def estimate_out_of_bag(
@@ -157,12 +143,13 @@ class Forest:
         for first, stop in self._tree_spans():
             leaves, draws = self.training_leaves(first, stop, threads), self.draws(first, stop)
 
-            def block(rows: slice, leaves: Any = leaves, draws: Any = draws, first: int = first) -> None:
-                route.add_leaves_out_of_bag(
-                    leaves[rows], first, draws[:, rows], self.flat, sums, code, own[rows], labels[rows], out[rows], n_trees[rows]
-                )
+            starts = self.starts[first:]
 
-            self._run(block, _blocks(self.n_rows), threads)
+            def block(rows: slice, leaves: Any = leaves, draws: Any = draws, starts: Any = starts) -> None:
+                about = own[rows], labels[rows], out[rows], n_trees[rows]
+                route.add_out_of_bag(leaves[rows], starts, draws[:, rows], sums, code, *about)
+
+            self._run(block, _blocks(self.n_rows, threads), threads)
         return self._normalised(np.maximum(out, 0.0)), n_trees
 
     def importances(self) -> NDArray[np.float64]:
@@ -172,7 +159,29 @@ class Forest:
         mean = shares[totals[:, 0] > 0].mean(axis=0) if (totals > 0).any() else np.zeros(self.gains.shape[1])
         return np.asarray(mean)
 
-    def _run(self, block: Any, blocks: list[slice], threads: int) -> None:
+    def _send(
+        self,
+        read: Callable[[slice], NDArray[np.float64]],
+        router: Router,
+        out: NDArray[Any],
+        threads: int,
+        sums: NDArray[np.float64] | None = None,
+        aggregate: int = 0,
+    ) -> None:
+        """Code blocks of rows and send them down the trees, on threads."""
+        numeric = not router.categorical.any()
+        small = np.diff(router.offsets).max(initial=0) < np.iinfo(np.uint16).max
+
+        def block(rows: slice) -> None:
+            z = read(rows)
+            codes = np.empty((len(router.used), len(z)), np.uint16 if small else np.uint32)
+            missing = route.code_rows(z, router, codes)
+            route.descend(codes, numeric and not missing, router, aggregate, sums, out[rows])
+
+        self._run(block, _blocks(len(out), threads), threads)
+
+    @staticmethod
+    def _run(block: Callable[[slice], None], blocks: list[slice], threads: int) -> None:
         with announced_compiling():
             for _ in in_threads(block, blocks, threads):
                 pass
@@ -188,5 +197,44 @@ class Forest:
         return np.where(totals > 0, sums / np.where(totals > 0, totals, 1.0), self.class_shares)
 
 
-def _blocks(n_rows: int) -> list[slice]:
-    return [slice(i, min(i + _BLOCK, n_rows)) for i in range(0, n_rows, _BLOCK)]
+def make_router(nodes: NDArray[np.void], sets: NDArray[np.uint16], starts: NDArray[np.int64]) -> Router:
+    """Number the distinct thresholds of each column, and rewrite nodes in terms of those numbers."""
+    n_nodes = np.diff(starts[:, 0])
+    inner = nodes["feature"] >= 0
+    flags = np.where(inner, nodes["feature"], 0)
+    used, place = np.unique(flags & COLUMN, return_inverse=True)  # column 0 stays, for the leaves
+    subset = (flags & CATEGORICAL) != 0
+    cut = np.where(subset, nodes["threshold"], 0.0).astype(np.uint64)
+    cuts, categorical = [np.zeros(1)] * len(used), np.zeros(len(used), dtype=bool)
+    where = np.flatnonzero(inner)
+    where = where[np.argsort(place[where], kind="stable")]
+    for j, mine in enumerate(np.split(where, np.searchsorted(place[where], np.arange(1, len(used))))):
+        if len(mine) and subset[mine[0]]:
+            categorical[j] = True
+        elif len(mine):
+            cuts[j], cut[mine] = np.unique(nodes["threshold"][mine], return_inverse=True)
+    widths = [int(x).bit_length() for x in (max(cut.max(), max(map(len, cuts))), len(used), n_nodes.max())]
+    if sum(widths) > 64:
+        raise ValueError(f"a tree of {n_nodes.max()} nodes over {len(used)} columns is too large to be indexed")
+    shape = Shape(*(np.uint64(x) for x in (widths[0] + widths[1], widths[0], 2 ** widths[1] - 1, 2 ** widths[0] - 1)))
+    cut[~inner] = shape.cut_mask  # nothing lies above: a leaf is its own left child
+    own = np.arange(len(nodes)) - np.repeat(starts[:-1, 0], n_nodes)
+    child = np.where(inner, nodes["child"], own).astype(np.uint64)
+    return Router(
+        words=(child << shape.child) | (place.astype(np.uint64) << shape.column) | cut,
+        extras=np.where(inner, flags, nodes["child"]).astype(np.uint32),
+        shape=shape,
+        sets=sets,
+        starts=starts,
+        used=used.astype(np.int64),
+        categorical=categorical,
+        offsets=np.cumsum([0] + [len(c) for c in cuts], dtype=np.int64),
+        cuts=np.concatenate(cuts),
+        deepest=int(n_nodes.max()),
+    )
+
+
+def _blocks(n_rows: int, threads: int) -> list[slice]:
+    """Blocks of rows: large, because rows share the reading of a node, but at least two for each thread."""
+    size = max(1, min(_BLOCK, -(-n_rows // (2 * threads))))
+    return [slice(i, min(i + size, n_rows)) for i in range(0, n_rows, size)]

@@ -778,7 +778,7 @@ class Draft(NamedTuple):
 
     nodes: NDArray[np.void]
     sizes: NDArray[np.int32]
-    leaves: NDArray[np.int32]  # (n_leaves, 2) first and last row position of each leaf
+    spans: NDArray[np.int32]  # (n_nodes, 2) first and last row position of each node
     sets: NDArray[np.uint16]
     slots: NDArray[np.int64]  # (slot, 9) node, start, end, depth, total, feature, code, position in sets, missing left
     cuts: NDArray[np.float64]  # (slot, 3) who is split next, threshold, gain
@@ -812,13 +812,14 @@ def grow_tree(root, columns, limits, scratch, draft, gains, levels, masses):
     fresh_keys[0] = root.key
     for i in range(known.shape[1]):
         known[spare, i] = 0
-    n_nodes, n_leaves, n_sets, n_open, n_cuts = 1, 0, 0, 0, 0
+    n_nodes, n_sets, n_open, n_cuts = 1, 0, 0, 0
     n_fresh, depth = 1, 0
     while True:
         for t in range(n_fresh):
             at = fresh[t, 0]
             node = Node(fresh[t, 1], fresh[t, 2], fresh[t, 3], fresh_keys[t])
             draft.sizes[at] = node.total & LOW
+            draft.spans[at, 0], draft.spans[at, 1] = node.start, node.end
             for i in range(known.shape[1]):
                 known[n_open, i] = known[spare, i]
             slots[n_open, 5] = -1
@@ -831,9 +832,7 @@ def grow_tree(root, columns, limits, scratch, draft, gains, levels, masses):
                 slots[n_open, 5], slots[n_open, 6], slots[n_open, 7] = cut.feature, cut.code, n_sets
                 slots[n_open, 8], cuts[n_open, 1], cuts[n_open, 2] = cut.missing_left, cut.threshold, gain
             if slots[n_open, 5] < 0:
-                feature[at], child[at], threshold[at] = -1, n_leaves, 0.0
-                draft.leaves[n_leaves, 0], draft.leaves[n_leaves, 1] = node.start, node.end
-                n_leaves += 1
+                feature[at] = -1
                 continue
             slots[n_open, 0], slots[n_open, 1], slots[n_open, 2] = at, node.start, node.end
             slots[n_open, 3], slots[n_open, 4] = depth, node.total
@@ -887,10 +886,12 @@ def grow_tree(root, columns, limits, scratch, draft, gains, levels, masses):
         n_nodes += 2
         n_fresh = 2
     for i in range(n_open):  # what best-first growth left open
-        at = slots[i, 0]
-        feature[at], child[at], threshold[at] = -1, n_leaves, 0.0
-        draft.leaves[n_leaves, 0], draft.leaves[n_leaves, 1] = slots[i, 1], slots[i, 2]
-        n_leaves += 1
+        feature[slots[i, 0]] = -1
+    n_leaves = 0
+    for at in range(n_nodes):
+        if feature[at] < 0:
+            child[at], threshold[at] = n_leaves, 0.0
+            n_leaves += 1
     return n_nodes, n_leaves, n_sets
 
 
@@ -934,7 +935,7 @@ def grow_trees(first, stop, seed, columns, targets, limits, levels, masses):
     draft = Draft(
         np.empty(2 * room, NODE),
         np.empty(2 * room, np.int32),
-        np.empty((room, 2), np.int32),
+        np.empty((2 * room, 2), np.int32),
         np.empty(n_listable, np.uint16),
         np.empty((n_slots, 9), np.int64),
         np.empty((n_slots, 3), np.float64),
@@ -969,13 +970,14 @@ def grow_trees(first, stop, seed, columns, targets, limits, levels, masses):
             nodes[used_nodes + i], sizes[used_nodes + i] = draft.nodes[i], draft.sizes[i]
         for i in range(n_sets):
             sets[used_sets + i] = draft.sets[i]
-        for leaf in range(n_leaves):
-            at = used_sums + leaf * n_classes
-            for c in range(n_classes):
-                sums[at + c] = 0.0
-            for i in range(draft.leaves[leaf, 0], draft.leaves[leaf, 1]):
-                row = scratch.rows[i]
-                sums[at + targets.labels[row]] += draws[row] * targets.weight[row]
+        for i in range(n_leaves * n_classes):
+            sums[used_sums + i] = 0.0
+        for i in range(n_nodes):
+            if draft.nodes["feature"][i] < 0:
+                at = used_sums + draft.nodes["child"][i] * n_classes
+                for k in range(draft.spans[i, 0], draft.spans[i, 1]):
+                    row = scratch.rows[k]
+                    sums[at + targets.labels[row]] += draws[row] * targets.weight[row]
         used_nodes, used_sets = used_nodes + n_nodes, used_sets + n_sets
         used_sums += n_leaves * n_classes
     return Trees(

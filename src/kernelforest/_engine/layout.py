@@ -81,11 +81,29 @@ class Node(NamedTuple):
     key: np.uint64
 
 
-class Flat(NamedTuple):
-    """A finished forest as the routing loops see it. Node, leaf and set numbers are relative to their tree."""
+class Shape(NamedTuple):
+    """Where the three fields of a router's word lie: child, column, cut, from the top down."""
 
-    feature: NDArray[np.int32]  # views of one array of NODE records
-    child: NDArray[np.int32]
-    threshold: NDArray[np.float64]
+    child: np.uint64  # shifts
+    column: np.uint64
+    column_mask: np.uint64
+    cut_mask: np.uint64
+
+
+class Router(NamedTuple):
+    """A finished forest in the form in which rows are sent down it. Node, leaf and set numbers are relative to their tree.
+
+    A word holds the left child, or the node itself if it is a leaf; which of the used columns is compared; and the last code
+    kept left, or a position in `sets`.
+    """
+
+    words: NDArray[np.uint64]  # (n_nodes,)
+    extras: NDArray[np.uint32]  # (n_nodes,) flags of a node, number of a leaf
+    shape: Shape
     sets: NDArray[np.uint16]
     starts: NDArray[np.int64]  # (n_trees + 1, 3) where the nodes, leaves and set entries of a tree begin
+    used: NDArray[np.int64]  # features that any tree cuts
+    categorical: NDArray[np.bool_]  # (n_used,)
+    offsets: NDArray[np.int64]  # (n_used + 1,) where the cuts of a used column begin
+    cuts: NDArray[np.float64]  # distinct thresholds of each used column, ascending
+    deepest: int

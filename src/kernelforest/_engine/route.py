@@ -1,130 +1,285 @@
-"""Send rows down finished trees: to leaf numbers, to sums over leaves, to new fills.
+"""Send rows down finished trees: to leaf numbers, or to sums over leaves. Also: count training rows into leaves.
 
-Rows enter as a float64 matrix: numbers as they are, NaN for missing, levels of categorical columns as their code. This
-file calls no jitted function of another file. Sums run over trees in order for every row on its own, so results do not
-depend on how rows are cut into blocks or spread over threads.
+Rows are coded first: the code of a number is how many of the forest's own cuts in that column lie below it, so that
+"x <= cut k" becomes "code <= k" on small integers. A block of rows then goes down a tree together:
+
+    orders[0]  [ 0 1 2 3 4 5 6 7 ]      the rows of a node are a segment of one of two buffers;
+    orders[1]  [ 0 2 5 . | 7 6 4 3 1 ]  splitting writes it to the other, left rows from the front, right rows from the back
+
+Each node is read once per block instead of once per row. When few rows are left they walk alone, four abreast, so that
+one waits for memory while the others move. Sums run over trees in order for every row on its own: results do not depend
+on how rows are cut into blocks or spread over threads.
+
+This file calls no jitted function of another file. Indices are unsigned, which spares the compiler the test for negative
+ones.
 """
 
 import numpy as np
 from numba import njit
 
-from kernelforest._engine.layout import CATEGORICAL, COLUMN, LISTED_LEFT, MISSING_LEFT
+from kernelforest._engine.layout import CATEGORICAL, LISTED_LEFT, MISSING_LEFT
 
 VOTE, MEAN, PROXIMITY = 0, 1, 2
-ABREAST = 8  # rows that walk together, so that one waits for memory while the others move
+FEW = 4  # rows that walk alone
+TILE = 64  # rows coded at a time, so that they stay in the fastest memory
+U = np.uint64
+ZERO, ONE, TWO, THREE, FOUR = U(0), U(1), U(2), U(3), U(4)
 
 jit = njit(nogil=True, cache=True, error_model="numpy")
 
 
 @jit
+def code_rows(z, router, codes):
+    """Code a block of rows, (rows, features), into (used columns, rows). Returns whether anything is missing."""
+    top = np.iinfo(codes.dtype).max
+    x, at = np.empty(TILE), np.empty(TILE, np.uint64)
+    missing = False
+    for first in range(0, z.shape[0], TILE):
+        m = min(TILE, z.shape[0] - first)
+        for j in range(router.used.shape[0]):
+            cuts = router.cuts[router.offsets[j] : router.offsets[j + 1]]
+            for i in range(m):
+                x[i] = z[first + i, router.used[j]]
+                at[i] = ZERO
+            left = U(0 if router.categorical[j] else cuts.shape[0])
+            while left > ONE:  # a binary search that all rows of the tile take step by step together
+                half = left >> ONE
+                for i in range(m):
+                    at[i] += half * U(cuts[at[i] + half - ONE] < x[i])
+                left -= half
+            for i in range(m):
+                code = at[i] + U(cuts[at[i]] < x[i])
+                if x[i] != x[i]:
+                    code = U(top)
+                    missing = True
+                elif router.categorical[j]:
+                    code = U(x[i])
+                codes[j, first + i] = code
+    return missing
+
+
+@jit
 def is_listed(sets, at, level):
     """Whether a level is in the ascending list that begins at `at` with its length."""
-    lo, hi = at + 1, at + 1 + sets[at]
+    lo, stop = at + 1, at + 1 + np.int64(sets[at])
+    hi = stop
     while lo < hi:
         middle = (lo + hi) >> 1
         if sets[middle] < level:
             lo = middle + 1
         else:
             hi = middle
-    return lo < at + 1 + sets[at] and sets[lo] == level
+    return lo < stop and sets[lo] == level
 
 
 @jit
-def walk(z, first, stop, flat, tree, at):
-    """Leaf numbers of the rows first .. stop-1 (at most ABREAST of them) in one tree, left in `at`."""
-    feature, child, threshold = flat.feature, flat.child, flat.threshold
-    root = flat.starts[tree, 0]
-    for k in range(stop - first):
-        at[k] = root
-    walking = True
-    while walking:
-        walking = False
-        for k in range(stop - first):
-            f = feature[at[k]]
-            if f < 0:
-                continue
-            walking = True
-            x = z[first + k, f & COLUMN]
-            if f & CATEGORICAL and x == x:
-                listed = is_listed(flat.sets, flat.starts[tree, 2] + np.int64(threshold[at[k]]), x)
-                right = listed != ((f & LISTED_LEFT) != 0)
-            else:
-                right = (x > threshold[at[k]]) or (x != x and (f & MISSING_LEFT) == 0)
-            at[k] = root + child[at[k]] + right
-    for k in range(stop - first):
-        at[k] = child[at[k]]
+def goes_left(code, top, word, flags, shape, sets):
+    """Which side a code takes, with missing values and categorical columns."""
+    cut = word & shape.cut_mask
+    if code == top:
+        return (flags & MISSING_LEFT) != 0
+    if flags & CATEGORICAL:
+        return is_listed(sets, np.int64(cut), code) == ((flags & LISTED_LEFT) != 0)
+    return U(code) <= cut
 
 
 @jit
-def leaf_numbers(z, flat, out):
-    """Leaf number of every row in every tree."""
-    at = np.empty(ABREAST, np.int64)
-    for tree in range(flat.starts.shape[0] - 1):
-        for first in range(0, z.shape[0], ABREAST):
-            stop = min(first + ABREAST, z.shape[0])
-            walk(z, first, stop, flat, tree, at)
-            for k in range(stop - first):
-                out[first + k, tree] = at[k]
+def split(column, cut, source, target, start, end):
+    """Split a segment of rows into the other buffer; returns where the right side begins."""
+    left, right = start, end - ONE
+    i = start
+    while i < end:
+        row = source[i]
+        target[left] = row
+        target[right] = row
+        below = U(U(column[U(row)]) <= cut)
+        left += below
+        right -= ONE - below
+        i += ONE
+    return left
 
 
 @jit
-def add_leaf(sums, at, less, label, aggregate, out):
-    """Add one leaf's opinion to `out`: its votes, its shares, or its counts, after taking out one row of weight `less`."""
-    n_classes = out.shape[0]
-    if aggregate == PROXIMITY:
-        for c in range(n_classes):
-            out[c] += sums[at, c]
-        if less > 0.0:
-            out[label] -= less
-        return
+def split_with_care(column, word, flags, shape, sets, source, target, start, end):
+    """The same with missing values and categorical columns."""
+    top = np.iinfo(column.dtype).max
+    left, right = start, end - ONE
+    i = start
+    while i < end:
+        row = source[i]
+        target[left] = row
+        target[right] = row
+        below = U(goes_left(column[U(row)], top, word, flags, shape, sets))
+        left += below
+        right -= ONE - below
+        i += ONE
+    return left
+
+
+@jit
+def step(codes, row, node, words, shape):
+    """The next node of a row; a leaf is its own child."""
+    word = words[node]
+    return (word >> shape.child) + U(U(codes[(word >> shape.column) & shape.column_mask, row]) > (word & shape.cut_mask))
+
+
+@jit
+def walk_with_care(codes, row, node, words, extras, shape, sets):
+    """The leaf of one row, with missing values and categorical columns."""
+    top = np.iinfo(codes.dtype).max
+    while words[node] >> shape.child != node:
+        word = words[node]
+        code = codes[(word >> shape.column) & shape.column_mask, row]
+        node = (word >> shape.child) + U(not goes_left(code, top, word, extras[node], shape, sets))
+    return node
+
+
+@jit
+def form_opinion(sums, leaf, less, label, aggregate, opinion):
+    """A leaf's votes, shares or counts, after taking out one row of weight `less`. An empty leaf has none."""
+    n_classes = opinion.shape[0]
     mass, most = 0.0, 0.0
     for c in range(n_classes):
-        s = sums[at, c] - (less if c == label else 0.0)
-        mass += s
-        most = max(most, s)
-    if mass <= 1e-12 * less or mass <= 0.0:
-        return  # an empty leaf has no opinion
-    if aggregate == MEAN:
-        for c in range(n_classes):
-            out[c] += (sums[at, c] - (less if c == label else 0.0)) / mass
+        opinion[c] = sums[leaf, c] - (less if c == label else 0.0)
+        mass += opinion[c]
+        most = max(most, opinion[c])
+    if aggregate == PROXIMITY:
         return
-    ties = 0
-    for c in range(n_classes):
-        ties += sums[at, c] - (less if c == label else 0.0) == most
-    for c in range(n_classes):
-        if sums[at, c] - (less if c == label else 0.0) == most:
-            out[c] += 1.0 / ties
+    if mass <= 1e-12 * less or mass <= 0.0:
+        opinion[:] = 0.0
+    elif aggregate == MEAN:
+        for c in range(n_classes):
+            opinion[c] /= mass
+    else:
+        ties = 0
+        for c in range(n_classes):
+            ties += opinion[c] == most
+        for c in range(n_classes):
+            opinion[c] = 1.0 / ties if opinion[c] == most else 0.0
 
 
 @jit
-def add_leaves(z, flat, sums, aggregate, out):
-    """Sum the leaves' opinions over trees for every row."""
-    at = np.empty(ABREAST, np.int64)
-    for tree in range(flat.starts.shape[0] - 1):
-        base = flat.starts[tree, 1]
-        for first in range(0, z.shape[0], ABREAST):
-            stop = min(first + ABREAST, z.shape[0])
-            walk(z, first, stop, flat, tree, at)
-            for k in range(stop - first):
-                add_leaf(sums, base + at[k], 0.0, 0, aggregate, out[first + k])
+def form_opinion_of_two(a, b, aggregate):
+    """The same for two classes, where it has to be quick."""
+    mass = a + b
+    if aggregate == PROXIMITY or mass <= 0.0:
+        return a, b
+    if aggregate == MEAN:
+        return a / mass, b / mass
+    return (0.5, 0.5) if a == b else (1.0 * (a > b), 1.0 * (b > a))
 
 
 @jit
-def add_leaves_out_of_bag(leaves, first_tree, draws, flat, sums, aggregate, own, labels, out, n_trees):
-    """The same for training rows, over the trees that did not draw them; `own` is what a row put into the fill itself."""
+def settle(order, start, end, leaf, tree, base, aggregate, opinion, sums, out):
+    """Rows have reached a leaf: note its number, or add its opinion."""
+    if sums is None:
+        while start < end:
+            out[U(order[start]), tree] = leaf
+            start += ONE
+        return
+    at = U(base) + U(leaf)
+    if opinion.shape[0] == 2:
+        a, b = form_opinion_of_two(sums[at, ZERO], sums[at, ONE], aggregate)
+        while start < end:
+            row = U(order[start])
+            out[row, ZERO] += a
+            out[row, ONE] += b
+            start += ONE
+        return
+    form_opinion(sums, at, 0.0, 0, aggregate, opinion)
+    while start < end:
+        for c in range(opinion.shape[0]):
+            out[U(order[start]), c] += opinion[c]
+        start += ONE
+
+
+@jit
+def descend(codes, quick, router, aggregate, sums, out):
+    """Send a block of coded rows down every tree. Without `sums`, out[row, tree] is the leaf; with, out[row] is added to.
+
+    `quick` says that nothing is missing and no column categorical, so that plain comparisons do.
+    """
+    n = codes.shape[1]
+    shape = router.shape
+    orders = np.empty((2, n), np.uint16)
+    stack = np.empty((router.deepest + 2, 4), np.uint64)
+    opinion = np.empty(out.shape[1])
+    for tree in range(router.starts.shape[0] - 1):
+        words = router.words[router.starts[tree, 0] : router.starts[tree + 1, 0]]
+        extras = router.extras[router.starts[tree, 0] : router.starts[tree + 1, 0]]
+        sets = router.sets[router.starts[tree, 2] : router.starts[tree + 1, 2]]
+        base = router.starts[tree, 1]
+        for i in range(n):
+            orders[0, i] = i
+        stack[0, 0], stack[0, 1], stack[0, 2], stack[0, 3] = ZERO, ZERO, U(n), ZERO
+        height = 1
+        while height > 0:
+            height -= 1
+            node, start, end, side = stack[height, 0], stack[height, 1], stack[height, 2], stack[height, 3]
+            while True:
+                word = words[node]
+                child = word >> shape.child
+                order = orders[side]
+                if child == node:
+                    settle(order, start, end, extras[node], tree, base, aggregate, opinion, sums, out)
+                    break
+                if end - start <= FEW:
+                    last = end - ONE
+                    while start < end:
+                        i1, i2, i3 = min(start + ONE, last), min(start + TWO, last), min(start + THREE, last)
+                        r0, r1, r2, r3 = U(order[start]), U(order[i1]), U(order[i2]), U(order[i3])
+                        a0 = a1 = a2 = a3 = node
+                        while quick:
+                            b0, b1 = step(codes, r0, a0, words, shape), step(codes, r1, a1, words, shape)
+                            b2, b3 = step(codes, r2, a2, words, shape), step(codes, r3, a3, words, shape)
+                            if (a0 ^ b0) | (a1 ^ b1) | (a2 ^ b2) | (a3 ^ b3) == ZERO:
+                                break
+                            a0, a1, a2, a3 = b0, b1, b2, b3
+                        for k in range(min(FOUR, end - start)):
+                            i = start + U(k)
+                            a = a0 if k == 0 else a1 if k == 1 else a2 if k == 2 else a3
+                            if not quick:
+                                a = walk_with_care(codes, U(order[i]), node, words, extras, shape, sets)
+                            settle(order, i, i + ONE, extras[a], tree, base, aggregate, opinion, sums, out)
+                        start += FOUR
+                    break
+                column = codes[(word >> shape.column) & shape.column_mask]
+                target = orders[ONE - side]
+                if quick:
+                    middle = split(column, word & shape.cut_mask, order, target, start, end)
+                else:
+                    middle = split_with_care(column, word, extras[node], shape, sets, order, target, start, end)
+                side = ONE - side
+                if middle == start:
+                    node = child + ONE
+                elif middle == end:
+                    node = child
+                else:
+                    stack[height, 0], stack[height, 1] = child + ONE, middle
+                    stack[height, 2], stack[height, 3] = end, side
+                    height += 1
+                    node, end = child, middle
+
+
+@jit
+def add_out_of_bag(leaves, starts, draws, sums, aggregate, own, labels, out, n_trees):
+    """Add opinions about training rows over the trees that did not draw them; `own` is what a row put in the fill itself."""
+    opinion = np.empty(out.shape[1])
     for i in range(leaves.shape[0]):
         for t in range(leaves.shape[1]):
             if draws[t, i] == 0:
-                at = flat.starts[first_tree + t, 1] + leaves[i, t]
-                add_leaf(sums, at, own[i], labels[i], aggregate, out[i])
+                form_opinion(sums, starts[t, 1] + leaves[i, t], own[i], labels[i], aggregate, opinion)
+                for c in range(out.shape[1]):
+                    out[i, c] += opinion[c]
                 n_trees[i] += 1
 
 
 @jit
-def fill_tree(leaves, base, draws, labels, weight, everyone, honest):
-    """Count training rows into the leaves of one tree: all of them, and those it did not draw."""
-    for i in range(leaves.shape[0]):
-        at = base + leaves[i]
-        everyone[at, labels[i]] += weight[i]
-        if draws[i] == 0:
-            honest[at, labels[i]] += weight[i]
+def fill_leaves(leaves, starts, draws, labels, weight, everyone, honest):
+    """Count training rows into the leaves of some trees: all of them, and those the tree did not draw."""
+    for t in range(leaves.shape[1]):
+        for i in range(leaves.shape[0]):
+            at = starts[t, 1] + leaves[i, t]
+            everyone[at, labels[i]] += weight[i]
+            if draws[t, i] == 0:
+                honest[at, labels[i]] += weight[i]
