@@ -43,9 +43,7 @@ print(json.dumps(dict(zip(names, [
 def start(quick: bool) -> dict[str, Any]:
     """Time imports, a first fit with an empty compilation cache, and one with a full cache."""
     repeats = 3 if quick else 7
-    modules = [
-        each for each in (OURS, "sklearn.ensemble", "numba") if installed(each.split(".")[0])
-    ]
+    modules = [each for each in (OURS, "sklearn.ensemble", "numba") if installed(each.split(".")[0])]
     found: dict[str, Any] = {"imports": {each: import_seconds(each, repeats) for each in modules}}
     if installed(OURS):
         with tempfile.TemporaryDirectory() as cache:

@@ -66,9 +66,7 @@ def among(allowed: Sequence[str]) -> Any:
         chosen = [name for name in text.split(",") if name]
         unknown = [name for name in chosen if name not in allowed]
         if unknown:
-            raise argparse.ArgumentTypeError(
-                f"names must be among {', '.join(allowed)}, got {', '.join(unknown)}"
-            )
+            raise argparse.ArgumentTypeError(f"names must be among {', '.join(allowed)}, got {', '.join(unknown)}")
         return chosen
 
     return names
@@ -86,8 +84,7 @@ def run_parts(options: argparse.Namespace, libraries: Sequence[Library]) -> dict
     if "predict" in parts and any(name in race.PREDICTED for name in results):
         race.print_predict(results, names)
     found["race"] = {
-        workload: {name: asdict(result) for name, result in entry.items()}
-        for workload, entry in results.items()
+        workload: {name: asdict(result) for name, result in entry.items()} for workload, entry in results.items()
     }
     if "memory" in parts:
         found["memory"] = memory.weigh(workloads, names)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+
 from rivals import Library
 from tables import Cell, heading, say, table
 from workloads import Workload, smooth
@@ -34,9 +35,7 @@ def climb(library: Library, quick: bool) -> list[Ladder]:
     ]
 
 
-def ladder(
-    symbol: str, library: Library, rungs: Sequence[Workload], steps: Sequence[int]
-) -> Ladder:
+def ladder(symbol: str, library: Library, rungs: Sequence[Workload], steps: Sequence[int]) -> Ladder:
     """Time every rung and fit a line through the logarithms."""
     seconds = tuple(seconds_per_tree(library, each) for each in rungs)
     slope, standard_error = line(np.log(steps), np.log(seconds))
@@ -78,9 +77,7 @@ def print_ladders(name: str, ladders: Sequence[Ladder]) -> None:
     """Print every rung, then the exponents."""
     heading(f"growth: seconds per tree of {name}, {N_TREES} trees")
     rungs: list[list[Cell]] = [
-        [each.symbol, step, second]
-        for each in ladders
-        for step, second in zip(each.steps, each.seconds, strict=True)
+        [each.symbol, step, second] for each in ladders for step, second in zip(each.steps, each.seconds, strict=True)
     ]
     table(["exponent", "size", "s per tree"], rungs)
     for each in ladders:

@@ -33,9 +33,7 @@ def weigh(workloads: Sequence[Workload], names: Sequence[str]) -> list[dict[str,
     for workload in (each for each in workloads if each.name in WEIGHED):
         for name in (each for each in (OURS, "sklearn") if each in names):
             say(f"{workload.name} memory {name}")
-            weights.append(
-                {"workload": workload.name, "library": name, **child(workload.name, name)}
-            )
+            weights.append({"workload": workload.name, "library": name, **child(workload.name, name)})
     return weights
 
 

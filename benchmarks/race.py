@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
+
 from rivals import OURS, Library
 from tables import Cell, heading, say, table
 from workloads import Table, Workload
@@ -33,9 +34,7 @@ class Result:
 Race = dict[str, dict[str, Result]]  # workload name -> library name -> result
 
 
-def run(
-    workloads: Sequence[Workload], libraries: Sequence[Library], quick: bool, parts: frozenset[str]
-) -> Race:
+def run(workloads: Sequence[Workload], libraries: Sequence[Library], quick: bool, parts: frozenset[str]) -> Race:
     """Fit, and where asked predict, every workload with every library."""
     race: Race = {}
     for workload in workloads:
@@ -46,9 +45,7 @@ def run(
     return race
 
 
-def run_one(
-    workload: Workload, libraries: Sequence[Library], repeats: int, predicts: bool
-) -> dict[str, Result]:
+def run_one(workload: Workload, libraries: Sequence[Library], repeats: int, predicts: bool) -> dict[str, Result]:
     """Warm up, fit in turn, look at the trees, predict in turn."""
     train = workload.train()
     entrants = [library for library in libraries if train.n_rows <= library.most_rows]
@@ -69,9 +66,7 @@ def run_one(
     return results
 
 
-def predict_in_turn(
-    name: str, queries: Table, libraries: Sequence[Library], results: Mapping[str, Result]
-) -> None:
+def predict_in_turn(name: str, queries: Table, libraries: Sequence[Library], results: Mapping[str, Result]) -> None:
     """Predict the same queries with every library, three times over; once if that takes long."""
     for library in libraries:
         library.load_queries(queries)
@@ -93,9 +88,7 @@ def print_fit(race: Race, names: Sequence[str]) -> None:
     table(ratio_header(names), rows)
     print_geometric_mean(race, "seconds")
     spread = max(
-        float(np.median(result.seconds)) / min(result.seconds)
-        for results in race.values()
-        for result in results.values()
+        float(np.median(result.seconds)) / min(result.seconds) for results in race.values() for result in results.values()
     )
     print(f"Noise of this run: the largest median / minimum over repetitions is {spread:.2f}.")
     heading("nodes per tree, leaves included: are the same trees grown?")
@@ -112,8 +105,7 @@ def print_predict(race: Race, names: Sequence[str]) -> None:
     print_geometric_mean(predicted, "predict_seconds")
     heading("root mean squared distance of predict_proba to the true probability")
     distances: list[list[Cell]] = [
-        [key, *(results[each].rmse if each in results else None for each in names)]
-        for key, results in predicted.items()
+        [key, *(results[each].rmse if each in results else None for each in names)] for key, results in predicted.items()
     ]
     table(["workload", *names], distances)
 
@@ -165,6 +157,4 @@ def print_geometric_mean(race: Race, timing: str) -> None:
     known = [value for value in ratios if value is not None]
     if known:
         mean = float(np.exp(np.mean(np.log(known))))
-        print(
-            f"\nGeometric mean of sklearn / kernelforest over {len(known)} workloads: {mean:.2f}."
-        )
+        print(f"\nGeometric mean of sklearn / kernelforest over {len(known)} workloads: {mean:.2f}.")

@@ -16,8 +16,9 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
-from forms import frame_if_mixed, named_columns, with_ordinal_codes
 from numpy.typing import NDArray
+
+from forms import frame_if_mixed, named_columns, with_ordinal_codes
 from workloads import Table, Workload
 
 THREADS = 2
@@ -170,12 +171,9 @@ class Ydf:
 
         ydf.verbose(0)
         self.data = named_columns(table) | {"label": table.labels}
-        features = [
-            ydf.Feature(f"x{j}", ydf.Semantic.NUMERICAL) for j in range(table.numbers.shape[1])
-        ]
+        features = [ydf.Feature(f"x{j}", ydf.Semantic.NUMERICAL) for j in range(table.numbers.shape[1])]
         features += [
-            ydf.Feature(f"c{j}", ydf.Semantic.CATEGORICAL, min_vocab_frequency=1)
-            for j in range(table.levels.shape[1])
+            ydf.Feature(f"c{j}", ydf.Semantic.CATEGORICAL, min_vocab_frequency=1) for j in range(table.levels.shape[1])
         ]
         self.learner = ydf.RandomForestLearner(
             label="label",
@@ -308,13 +306,12 @@ class Ranger:
         """Start R and a scratch folder."""
         self.scratch = tempfile.TemporaryDirectory()
         script = str(Path(__file__).with_name("ranger.R"))
-        self.process = subprocess.Popen(
-            ["Rscript", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-        )
+        self.process = subprocess.Popen(["Rscript", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
     def ask(self, command: str) -> float:
         """Send one command and read its number."""
-        assert self.process.stdin is not None and self.process.stdout is not None
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
         self.process.stdin.write(command + "\n")
         self.process.stdin.flush()
         reply = self.process.stdout.readline()

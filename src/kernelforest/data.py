@@ -25,7 +25,6 @@ _TEXT_KINDS = "OUST"  # numpy kinds of text and objects
 class Schema:
     """How to read a table: which columns are categorical, and the levels of each."""
 
-    names: tuple[str, ...]
     levels: Mapping[int, NDArray[Any]]  # column -> its levels, sorted
 
     def matrix(self, X: Any) -> NDArray[np.float64]:
@@ -40,11 +39,13 @@ class Schema:
             return _numbers(X)
         columns = _columns(X)
         out = np.empty((len(columns[0]), len(columns)))
+        if not len(out):
+            raise ValueError(f"X must have at least one row, got shape {out.shape}")
         for j, column in enumerate(columns):
             if j in self.levels:
                 out[:, j] = _places(_objects(column), self.levels[j])
             else:
-                out[:, j] = _column_of_numbers(column, self.names[j])
+                out[:, j] = _column_of_numbers(column, j)
         return out
 
 
@@ -65,12 +66,17 @@ def read_schema(X: Any, categorical_features: Any = "from_dtype") -> Schema:
     """Find the categorical columns of a table and their levels."""
     if hasattr(X, "toarray"):
         raise TypeError("X must be dense, got a sparse container; call X.toarray() if it fits in memory")
-    names = _names(X)
+    if is_frame(X):
+        names = tuple(str(c) for c in X.columns)
+    elif isinstance(categorical_features, str) or categorical_features is None:
+        names = ()  # all numbers: their count does not matter here
+    else:
+        names = tuple(f"x{j}" for j in range(len(_columns(X))))
     chosen = _categorical_columns(X, names, categorical_features)
     if not chosen:
-        return Schema(names, {})
+        return Schema({})
     columns = _columns(X)
-    return Schema(names, {j: _levels(_objects(columns[j])) for j in chosen})
+    return Schema({j: _levels(_objects(columns[j])) for j in chosen})
 
 
 def read_labels(y: Any) -> Labels:
@@ -87,6 +93,8 @@ def read_labels(y: Any) -> Labels:
         raise ValueError(
             f"y must have no missing values, got {int(gaps.sum())} of them, the first at row {int(gaps.argmax())}"
         )
+    if values.dtype.kind == "f" and np.isinf(values).any():
+        raise ValueError(f"y must be finite, got {values[np.isinf(values)][0]} at row {int(np.isinf(values).argmax())}")
     if values.dtype.kind == "O":
         check_array(values, ensure_2d=False, dtype=None, ensure_all_finite=False, input_name="y")
         values = np.asarray(values.tolist())
@@ -143,47 +151,43 @@ def read_prior(prior: Any, labels: Labels, shares: NDArray[np.float64]) -> NDArr
     return out
 
 
-def _names(X: Any) -> tuple[str, ...]:
-    if is_frame(X):
-        return tuple(str(c) for c in X.columns)
-    width = np.shape(X)[1] if np.ndim(X) == 2 else 0
-    return tuple(f"x{j}" for j in range(width))
-
-
 def _numbers(X: Any) -> NDArray[np.float64]:
-    out = check_array(X, dtype=np.float64, ensure_all_finite=False, order="C", input_name="X")
+    try:
+        out = check_array(X, dtype=np.float64, ensure_all_finite=False, order="C", input_name="X")
+    except ValueError as error:
+        if "could not convert" in str(error):
+            raise ValueError(f"X must hold numbers; name columns of text in categorical_features ({error})") from None
+        raise
     return np.asarray(out, dtype=np.float64)
 
 
 def _columns(X: Any) -> list[Any]:
     """The columns of a table, each as something numpy can read."""
     if is_frame(X):
-        return [X[c] if hasattr(X[c], "to_numpy") else X[c] for c in X.columns]
-    table = np.asarray(X) if isinstance(X, np.ndarray) else np.array([list(row) for row in X], dtype=object)
+        return [X[c] for c in X.columns]
+    table = np.asarray(X, dtype=object) if isinstance(X, list | tuple) else np.asarray(X)
     if table.ndim != 2:
         raise ValueError(f"X must be a table with two dimensions, got shape {table.shape}")
-    return [table[:, j] for j in range(table.shape[1])]
+    return list(table.T)
 
 
 def _objects(column: Any) -> NDArray[Any]:
     """A categorical column as an array of plain values; missing ones become None."""
-    if hasattr(column, "to_list"):
-        values = column.to_list()
-    else:
-        values = np.asarray(column).tolist()
+    values = column.to_list() if hasattr(column, "to_list") else np.asarray(column).tolist()
     out = np.empty(len(values), dtype=object)
     out[:] = values
     out[_is_missing(out)] = None
     return out
 
 
-def _column_of_numbers(column: Any, name: str) -> NDArray[np.float64]:
+def _column_of_numbers(column: Any, number: int) -> NDArray[np.float64]:
     values = column.to_numpy() if hasattr(column, "to_numpy") else np.asarray(column)
     if values.dtype.kind in _TEXT_KINDS:
         values = np.where(_is_missing(values), np.nan, values)
     try:
         return np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError):
+        name = getattr(column, "name", number)
         raise ValueError(
             f"column {name!r} of X must hold numbers, got dtype {values.dtype}; name it in categorical_features"
         ) from None
@@ -213,7 +217,7 @@ def _places(values: NDArray[Any], levels: NDArray[Any]) -> NDArray[np.float64]:
 def _is_missing(values: NDArray[Any]) -> NDArray[np.bool_]:
     """None, NaN, NaT and pandas' NA: whatever is not equal to itself, or refuses to say."""
     if values.dtype.kind == "f":
-        return np.isnan(values)
+        return np.asarray(np.isnan(values))
     if values.dtype.kind != "O":
         return np.zeros(values.shape, dtype=bool)
     return np.array([_refuses_itself(v) for v in values.ravel()], dtype=bool).reshape(values.shape)
@@ -242,7 +246,7 @@ def _categorical_columns(X: Any, names: Sequence[str], chosen: Any) -> list[int]
         return []
     if wanted.dtype.kind == "b":
         if wanted.shape != (width,):
-            raise ValueError(f"categorical_features as a mask must have {width} entries, got {wanted.size}")
+            raise ValueError(f"categorical_features as a mask must have {width} entries, got {wanted.tolist()}")
         return [int(j) for j in np.flatnonzero(wanted)]
     if wanted.dtype.kind in "iu":
         if wanted.min() < 0 or wanted.max() >= width:

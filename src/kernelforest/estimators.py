@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from numbers import Integral
 from typing import Any, Self
 from warnings import warn
 
@@ -13,8 +14,9 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from kernelforest._engine.layout import Limits
 from kernelforest.binning import code_table
-from kernelforest.data import Labels, read_class_weight, read_labels, read_prior, read_schema, read_weights
+from kernelforest.data import Labels, is_frame, read_class_weight, read_labels, read_prior, read_schema, read_weights
 from kernelforest.forest import AGGREGATES, FILLS, Forest
 from kernelforest.growing import Rules, make_targets
 from kernelforest.scoring import Scores, score
@@ -91,6 +93,7 @@ class KernelForestClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
     >>> model = KernelForestClassifier(100, random_state=0).fit(X, y)
     >>> model.predict([[0.05], [0.95]])
     array(['low', 'high'], dtype='<U4')
+
     """
 
     def __init__(
@@ -141,9 +144,9 @@ class KernelForestClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
             Class labels of any kind.
         sample_weight : array of shape (n_rows,), optional
             A row of weight 2 counts like two rows, in growing and in the leaves.
+
         """
-        rules = self._rules()
-        self._check_estimate(self.aggregate, self.fill)
+        rules, threads = self._rules(), self._threads()
         labels = read_labels(y)
         self._schema = read_schema(X, self.categorical_features)
         matrix = self._schema.matrix(X)
@@ -154,25 +157,24 @@ class KernelForestClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         class_weight = read_class_weight(self.class_weight, labels)
         targets = make_targets(labels.codes, len(labels.classes), weight, class_weight)
         limits = rules.limits(len(targets.drawable), matrix.shape[1])
+        self._check_estimate(self.aggregate, self.fill, limits, len(targets.drawable))
         shares = np.bincount(labels.codes, targets.weight, len(labels.classes))
         self._shift = self._prior_shift(labels, shares / shares.sum(), class_weight)
         self._class_weight = class_weight
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
 
-        threads = self._threads()
         columns = code_table(matrix, self._schema.levels, threads)
         self.classes_ = labels.classes
-        self.forest_ = Forest.grow(
-            columns, targets, limits, rules.n_estimators, seed, threads=threads, verbose=self.verbose
-        )
+        self.forest_ = Forest.grow(columns, targets, limits, rules.n_estimators, seed, threads=threads, verbose=self.verbose)
         self.__dict__.pop("_oob", None)
         return self
 
     def predict_proba(self, X: Any, aggregate: str | None = None, fill: str | None = None) -> NDArray[np.float64]:
         """Class probabilities, one column per class of `classes_`; any estimate of the fitted forest."""
         check_is_fitted(self)
-        aggregate, fill = aggregate or self.aggregate, fill or self.fill
-        self._check_estimate(aggregate, fill)
+        aggregate = self.aggregate if aggregate is None else aggregate
+        fill = self.fill if fill is None else fill
+        self._check_estimate(aggregate, fill, self.forest_.limits, len(self.forest_.targets.drawable))
         proba = self.forest_.estimate(self._matrix(X), aggregate, fill, self._threads())
         return self._shifted(proba)
 
@@ -244,20 +246,25 @@ class KernelForestClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
             max_leaf_nodes=self.max_leaf_nodes,
         )
 
-    def _check_estimate(self, aggregate: Any, fill: Any) -> None:
+    @staticmethod
+    def _check_estimate(aggregate: Any, fill: Any, limits: Limits, n_drawable: int) -> None:
         if not isinstance(aggregate, str) or aggregate not in AGGREGATES:
             raise ValueError(f"aggregate must be one of {sorted(AGGREGATES)}, got {aggregate!r}")
         if not isinstance(fill, str) or fill not in FILLS:
             raise ValueError(f"fill must be one of {list(FILLS)}, got {fill!r}")
-        if fill == "oob" and not self.bootstrap and self.max_samples in (None, 1.0):
-            raise ValueError("fill='oob' needs rows that a tree did not draw: set bootstrap=True or max_samples < 1.0")
+        if fill == "oob" and not limits.leaves_rows_out(n_drawable):
+            raise ValueError("fill='oob' needs rows that a tree did not draw: set bootstrap=True or max_samples below 1.0")
 
     def _threads(self) -> int:
+        if self.n_jobs is not None and not isinstance(self.n_jobs, Integral):
+            raise TypeError(f"n_jobs must be an integer or None, got {self.n_jobs!r}")
         return int(effective_n_jobs(self.n_jobs))
 
     def _matrix(self, X: Any) -> NDArray[np.float64]:
-        validate_data(self, X, skip_check_array=True, reset=False)
+        if is_frame(X):  # other columns are named before their values are read
+            validate_data(self, X, skip_check_array=True, reset=False)
         matrix = self._schema.matrix(X)
+        validate_data(self, X, skip_check_array=True, reset=False)
         if matrix.shape[1] != self.n_features_in_:
             raise ValueError(f"X has {matrix.shape[1]} features, but {self.n_features_in_} were seen in fit")
         return matrix

@@ -76,7 +76,7 @@ class Forest:
     @property
     def has_out_of_bag(self) -> bool:
         """Whether trees leave rows out."""
-        return self.limits.replace or self.limits.n_draws < len(self.targets.drawable)
+        return self.limits.leaves_rows_out(len(self.targets.drawable))
 
     @cached_property
     def router(self) -> Router:
@@ -120,9 +120,7 @@ class Forest:
             self._fills.update(all=everyone, oob=honest)
         return self._fills[name]
 
-    def estimate(
-        self, matrix: NDArray[np.float64], aggregate: str, fill: str, threads: int = 1
-    ) -> NDArray[np.float64]:
+    def estimate(self, matrix: NDArray[np.float64], aggregate: str, fill: str, threads: int = 1) -> NDArray[np.float64]:
         """Class probabilities of rows. Where no tree has an opinion they are the class shares of the training data."""
         sums = self.fill(fill, threads)
         out = np.zeros((len(matrix), self.targets.n_classes))

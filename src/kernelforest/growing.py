@@ -109,7 +109,8 @@ def grow_forest(
     def batch(bounds: tuple[int, int]) -> Trees:
         with np.errstate(over="ignore"):  # keys wrap around on purpose
             levels, masses = _levels(columns, targets), _masses(targets)
-            return grow.grow_trees(*bounds, np.uint64(seed), columns, targets, limits, levels, masses)
+            trees: Trees = grow.grow_trees(*bounds, np.uint64(seed), columns, targets, limits, levels, masses)
+            return trees
 
     with announced_compiling():
         grown = in_threads(batch, batches, threads)
@@ -145,7 +146,7 @@ def announced_compiling() -> Iterator[None]:
         yield
 
 
-class _Announcer(event.Listener):  # type: ignore[misc]
+class _Announcer(event.Listener):
     said = False
 
     def on_start(self, event: Any) -> None:
@@ -164,9 +165,7 @@ def _batches(n_trees: int, threads: int) -> list[tuple[int, int]]:
     return [(first, min(first + size, n_trees)) for first in range(0, n_trees, size)]
 
 
-def _with_progress(
-    grown: Iterator[Trees], batches: list[tuple[int, int]], n_trees: int, verbose: int
-) -> Iterator[Trees]:
+def _with_progress(grown: Iterator[Trees], batches: list[tuple[int, int]], n_trees: int, verbose: int) -> Iterator[Trees]:
     for trees, (_, done) in zip(grown, batches, strict=True):
         if verbose:
             bar = "#" * (30 * done // n_trees)
@@ -208,13 +207,14 @@ def _check_count(name: str, value: Any, least: int, other: str = "") -> None:
 
 def _share_or_count(name: str, value: Any, whole: int, whole_name: str) -> int:
     """A count up to `whole`, or a fraction of it in (0, 1]."""
-    law = f"{name} must be an integer from 1 to {whole_name} ({whole}) or a fraction in (0, 1]"
+    law = f"{name} must be an integer from 1 to {whole_name} ({whole}) or a fraction in (0, 1], got {value!r}"
     if isinstance(value, bool | np.bool_) or not isinstance(value, Real):
-        raise TypeError(f"{law}, got {value!r}")
+        raise TypeError(law)
     if isinstance(value, Integral):
-        if not 1 <= value <= whole:
-            raise ValueError(f"{law}, got {value!r}")
-        return int(value)
-    if not 0.0 < value <= 1.0:
-        raise ValueError(f"{law}, got {value!r}")
-    return max(1, int(value * whole))
+        count = int(value)
+    else:
+        share = float(value)
+        count = max(1, int(share * whole)) if 0.0 < share <= 1.0 else 0
+    if not 1 <= count <= whole:
+        raise ValueError(law)
+    return count

@@ -16,9 +16,7 @@ class Scores(NamedTuple):
     error: float
 
 
-def score(
-    proba: NDArray[np.float64], labels: NDArray[np.integer], weight: NDArray[np.float64] | None = None
-) -> Scores:
+def score(proba: NDArray[np.float64], labels: NDArray[np.integer], weight: NDArray[np.float64] | None = None) -> Scores:
     """Score class probabilities against class numbers.
 
     The Brier score of two classes is the mean of (p - y)^2; of more classes, the sum of that over the classes. The log loss

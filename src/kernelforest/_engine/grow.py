@@ -558,7 +558,7 @@ def cut_levels(held, total, best, scratch, levels, masses):
 
 @jit
 def flag_random_levels(held, bits, flags, marks):
-    """Send each level to a random side, both sides kept non-empty; flags the rows that go left. Returns draws left - right."""
+    """Send each level to a random side, neither empty; flags the rows that go left. Returns draws left - right."""
     vals = held.vals
     m = vals.shape[0]
     draws = draws_left = 0
@@ -654,9 +654,7 @@ def find_cut(node, columns, limits, known, scratch, levels, masses):
             weigh_missing(held, masses)
         if limits.splitter != BEST:
             bits = mix(bits)
-            cut = cut_randomly(
-                held, node.total, columns, f, best.gain, bits, limits.splitter, scratch, levels, masses
-            )
+            cut = cut_randomly(held, node.total, columns, f, best.gain, bits, limits.splitter, scratch, levels, masses)
             if cut.feature >= 0:
                 best = cut
         elif kind & 1:
@@ -960,9 +958,7 @@ def grow_trees(first, stop, seed, columns, targets, limits, levels, masses):
                 if masses is not None:
                     masses.mass[row] = draws[row] * targets.mass[row]
         root = Node(0, m, total, key)
-        n_nodes, n_leaves, n_sets = grow_tree(
-            root, columns, limits, scratch, draft, gains[tree - first], levels, masses
-        )
+        n_nodes, n_leaves, n_sets = grow_tree(root, columns, limits, scratch, draft, gains[tree - first], levels, masses)
         counts[tree - first, 0], counts[tree - first, 1], counts[tree - first, 2] = n_nodes, n_leaves, n_sets
         nodes, sizes = extended(nodes, used_nodes, n_nodes), extended(sizes, used_nodes, n_nodes)
         sets, sums = extended(sets, used_sets, n_sets), extended(sums, used_sums, n_leaves * n_classes)
@@ -981,5 +977,10 @@ def grow_trees(first, stop, seed, columns, targets, limits, levels, masses):
         used_nodes, used_sets = used_nodes + n_nodes, used_sets + n_sets
         used_sums += n_leaves * n_classes
     return Trees(
-        nodes[:used_nodes].copy(), sizes[:used_nodes].copy(), sums[:used_sums].copy(), sets[:used_sets].copy(), counts, gains
+        nodes[:used_nodes].copy(),
+        sizes[:used_nodes].copy(),
+        sums[:used_sums].copy(),
+        sets[:used_sets].copy(),
+        counts,
+        gains,
     )

@@ -50,6 +50,10 @@ class Limits(NamedTuple):
     n_draws: int
     replace: bool
 
+    def leaves_rows_out(self, n_drawable: int) -> bool:
+        """Whether a tree may leave out some of the rows that can be drawn."""
+        return self.replace or self.n_draws < n_drawable
+
 
 class Trees(NamedTuple):
     """A batch of grown trees, one after another."""

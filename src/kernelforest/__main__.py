@@ -1,0 +1,5 @@
+"""`python -m kernelforest` is the command line."""
+
+from kernelforest.cli import main
+
+raise SystemExit(main())

@@ -1,0 +1,80 @@
+"""The command line: `kernelforest demo` shows on real data what the package is for."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from itertools import product
+
+import numpy as np
+from sklearn.datasets import load_breast_cancer
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.model_selection import train_test_split
+
+from kernelforest import KernelForestClassifier, __version__
+from kernelforest.forest import AGGREGATES, FILLS
+from kernelforest.scoring import score
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command."""
+    parser = argparse.ArgumentParser(prog="kernelforest", description="Random forest probabilities you can trust and trace.")
+    parser.add_argument("--version", action="version", version=__version__)
+    commands = parser.add_subparsers(dest="command", required=True)
+    commands.add_parser("demo", help="fit an embedded data set, compare with scikit-learn, explain one probability")
+    parser.parse_args(arguments)
+    demo()
+    return 0
+
+
+def demo() -> None:
+    """Fit, choose an estimate out-of-bag, score it on held-out rows, and trace one probability to training rows."""
+    data = load_breast_cancer()
+    X, X_test, y, y_test = train_test_split(data.data, data.target, test_size=0.4, random_state=0, stratify=data.target)
+    print(f"Breast cancer (scikit-learn's copy): {len(X)} rows to train on, {len(X_test)} held out, {X.shape[1]} columns.")
+    print(f"What is the probability that a tumour is {data.target_names[1]}?\n")
+
+    model = KernelForestClassifier(500, leaf_size=3, n_jobs=2, random_state=0).fit(X, y)
+    choose_estimate(model)
+    print(f"Chosen by out-of-bag log loss, from one fitted forest: aggregate={model.aggregate!r}, fill={model.fill!r}")
+    print(f"  out-of-bag: {_line(model.oob_score_)}\n")
+
+    rival = RandomForestClassifier(500, n_jobs=2, random_state=0).fit(X, y)
+    print("On the held-out rows, which nothing above has seen:")
+    print(f"  kernelforest            {_line(score(model.predict_proba(X_test), y_test))}")
+    print(f"  scikit-learn, untuned   {_line(score(rival.predict_proba(X_test), y_test))}\n")
+
+    p = model.predict_proba(X_test)[:, 1]
+    explain(model, X, y, X_test[[np.abs(p - 0.5).argmin()]])
+
+
+def choose_estimate(model: KernelForestClassifier) -> None:
+    """Set the aggregate and fill whose out-of-bag probabilities have the smallest log loss; no tree is grown for this."""
+    forest = model.forest_
+
+    def loss(pair: tuple[str, str]) -> float:
+        proba, _ = forest.estimate_out_of_bag(*pair)
+        return score(proba, forest.targets.labels).log_loss
+
+    aggregate, fill = min(product(AGGREGATES, FILLS), key=loss)
+    model.set_params(aggregate=aggregate, fill=fill)
+
+
+def explain(model: KernelForestClassifier, X: np.ndarray, y: np.ndarray, x0: np.ndarray) -> None:
+    """Print which training rows a probability comes from. Their weights times their labels add up to it."""
+    p = model.predict_proba(x0, aggregate="proximity", fill="all")[0, 1]
+    together = model.apply(X) == model.apply(x0)  # (training rows, trees): shares the leaf of x0
+    weight = together.sum(axis=1) / together.sum()
+    order = np.argsort(-weight)
+    n_most = int(np.searchsorted(weight[order].cumsum(), 0.8)) + 1
+    voters = order[:n_most]
+    print(f"One probability explained: p = {p:.2f} (proximity, all rows; the sum of weight x label is {weight @ y:.2f}).")
+    print(f"  {n_most} of {len(y)} training rows hold 80 % of the weight; {int(y[voters].sum())} of them are of class 1.")
+    print(f"  Effective neighbours: {1 / (weight**2).sum():.0f}. The five heaviest:")
+    print("    row   weight   shares a leaf in   class")
+    for row in order[:5]:
+        print(f"    {row:<5d} {weight[row]:.4f}   {together[row].mean():>6.1%} of trees    {y[row]}")
+
+
+def _line(scores: tuple[float, float, float]) -> str:
+    return "log loss {:.4f}   Brier {:.4f}   error {:.4f}".format(*scores)
