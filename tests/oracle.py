@@ -92,7 +92,7 @@ def masses_by_value(values, labels, weights) -> tuple[dict[float, list[float]], 
 
 
 def best_of(candidates, groups, missing) -> Cut | None:
-    """The largest decrease over sets of values kept left, missing rows tried on both sides; None if nothing can be cut."""
+    """The largest decrease over sets of values kept left, missing rows on either side; None if nothing can be cut."""
     best = None
     for left in candidates:
         for missing_left in (False, True) if sum(missing) > 0 else (False,):
@@ -255,7 +255,7 @@ def fill_leaves(fill, leaves, labels, weights, draws, n_classes) -> dict[tuple[i
 
 
 def opinion(masses: Sequence[float], aggregate: str) -> list[float]:
-    """What one tree contributes: a vote (split among ties), its shares, or its counts. An empty leaf contributes nothing."""
+    """What one tree contributes: a vote (split among ties), its shares, or its counts; an empty leaf, nothing."""
     total, most = sum(masses), max(masses)
     if total <= 0:
         return [0.0] * len(masses)
@@ -322,6 +322,13 @@ class Table(NamedTuple):
 
     def training(self, weights, n_classes):
         return self.X, self.y.tolist(), weights, n_classes
+
+    def as_seen(self, rows) -> np.ndarray:
+        """New rows as the forest must read them: a level that training did not have is missing."""
+        out = np.array(rows)
+        for j in self.categorical:
+            out[~np.isin(out[:, j], self.X[:, j]), j] = np.nan
+        return out
 
 
 def draw_table(seed: int, n: int, kinds: Sequence[str], n_classes: int, grid: int = 12) -> Table:

@@ -5,7 +5,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from kernelforest import KernelForestClassifier
 
 EQUIVALENCE = (
-    "repeating a row, or giving it weight zero, changes which rows are drawn for a tree, and the order in which equally good "
+    "repeating a row, or giving it weight zero, changes which rows are drawn for a tree and the order in which equally good "
     "cuts are met; the two forests agree in distribution only"
 )
 PURE = "leaves of one row are pure: where no tree of a small forest saw class 0, no class weight can raise a share of zero"

@@ -193,8 +193,9 @@ def _levels(columns: Columns, targets: Targets) -> grow.Levels | None:
     if not len(categorical):
         return None
     most = max(1, int(np.diff(columns.offsets)[categorical].max()))
-    rows = 1 if _is_counted(targets) else most
-    return grow.Levels(np.zeros(most, np.uint8), np.empty(most, np.int64), np.empty((rows, targets.n_classes)))
+    room = np.empty((1 if _is_counted(targets) else most, targets.n_classes))
+    by_class = np.empty((3, targets.n_classes))
+    return grow.Levels(np.zeros(most, np.uint8), np.empty(most, np.int64), room, np.empty(most), *by_class)
 
 
 def _check_count(name: str, value: Any, least: int, other: str = "") -> None:

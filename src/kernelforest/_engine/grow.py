@@ -42,7 +42,10 @@ MIX1, MIX2 = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 S11, S27, S30, S31, S32 = np.uint64(11), np.uint64(27), np.uint64(30), np.uint64(31), np.uint64(32)
 ONE, S63 = np.uint64(1), np.uint64(63)
 
-jit = njit(nogil=True, cache=True, error_model="numpy")
+# Arrays are counted references, and counting is atomic: threads that share the table would wait for each other at every
+# node. So nothing below the level of a tree allocates, and there Numba is told not to count.
+jit = njit(nogil=True, cache=True, error_model="numpy", _nrt=False)
+allocating = njit(nogil=True, cache=True, error_model="numpy")
 
 
 class Scratch(NamedTuple):
@@ -57,6 +60,7 @@ class Scratch(NamedTuple):
     spare_keys: NDArray[np.int64]
     hist: NDArray[np.int64]
     flags: NDArray[np.uint8]
+    starts: NDArray[np.int64]  # (257,) of the sort
     order: NDArray[np.int32]  # features, in the order of the table between nodes
     swaps: NDArray[np.int32]
 
@@ -78,6 +82,10 @@ class Levels(NamedTuple):
     marks: NDArray[np.uint8]  # (levels,) zero between nodes
     listed: NDArray[np.int64]  # level << 32, of the best categorical cut so far
     shares: NDArray[np.float64]  # (levels, n_classes) masses of the levels of the node
+    mass: NDArray[np.float64]  # (levels,) their totals
+    ahead: NDArray[np.float64]  # (n_classes,) main direction of the class shares
+    mean: NDArray[np.float64]
+    step: NDArray[np.float64]
 
 
 class Held(NamedTuple):
@@ -105,7 +113,7 @@ def below(bits, n):
     return np.int64(((bits >> S32) * np.uint64(n)) >> S32)
 
 
-@jit
+@allocating
 def draw_sample(seed, tree, drawable, limits, draws):
     """Count how often each row is drawn for this tree; `draws` is overwritten. Returns the key of the tree's root."""
     key = mix(np.uint64(seed) + GOLDEN * np.uint64(tree + 1))
@@ -130,7 +138,7 @@ def draw_sample(seed, tree, drawable, limits, draws):
 
 
 @jit
-def sort_keys(keys, spare, n, span):
+def sort_keys(keys, spare, n, span, starts):
     """Sort keys `code << 32 | position` by code, then position; codes are at most `span`, positions ascend."""
     if n <= SMALL:
         for i in range(1, n):
@@ -141,10 +149,10 @@ def sort_keys(keys, spare, n, span):
                 j -= 1
             keys[j + 1] = key
         return
-    starts = np.empty(257, np.int64)
     shift = 32
     while span > 0:  # 8 bits at a time, each pass stable
-        starts[:] = 0
+        for b in range(257):
+            starts[b] = 0
         for i in range(n):
             starts[((keys[i] >> shift) & 255) + 1] += 1
         for b in range(256):
@@ -272,7 +280,7 @@ def cut_bins(held, total, base, best, scratch):
         c = np.int64(vals[i] - lo)
         keys[k] = (c << 32) | i
         k += flags[c >> shift]
-    sort_keys(keys, scratch.spare_keys, k, span)
+    sort_keys(keys, scratch.spare_keys, k, span, scratch.starts)
     bin_now = -1
     for t in range(k):
         c = keys[t] >> 32
@@ -331,7 +339,7 @@ def cut_masses(held, masses, missing_left, best, late, scratch):
     left, right = masses.left, masses.right
     for i in range(m):
         keys[i] = (np.int64(vals[i] - lo) << 32) | i
-    sort_keys(keys, scratch.spare_keys, m, held.hi - lo)
+    sort_keys(keys, scratch.spare_keys, m, held.hi - lo, scratch.starts)
     mass_left, mass_right, square_left, square_right = start_masses(masses, missing_left)
     last = m if held.gone > 0 and not missing_left else m - 1
     code = -1
@@ -440,16 +448,19 @@ def random_code(held, columns, feature, observed, bits):
 
 
 @jit
-def main_direction(keys, g, shares):
+def main_direction(keys, g, levels):
     """First principal component of the levels' class shares, weighted by mass: power iteration from the farthest level."""
+    shares, mass, ahead, mean, step = levels.shares, levels.mass, levels.ahead, levels.mean, levels.step
     n_classes = shares.shape[1]
-    mean, ahead, step = np.zeros(n_classes), np.zeros(n_classes), np.zeros(n_classes)
-    mass = np.zeros(g)
+    whole = 0.0
+    for c in range(n_classes):
+        mean[c] = 0.0
     for t in range(g):
+        mass[t] = 0.0
         for c in range(n_classes):
             mean[c] += shares[keys[t], c]
             mass[t] += shares[keys[t], c]
-    whole = mean.sum()
+        whole += mass[t]
     far = -1.0
     for t in range(g):
         apart = 0.0
@@ -473,7 +484,6 @@ def main_direction(keys, g, shares):
             size += step[c] * step[c]
         for c in range(n_classes):
             ahead[c] = step[c] / np.sqrt(size) if size > 0.0 else ahead[c]
-    return ahead
 
 
 @jit
@@ -500,7 +510,7 @@ def order_levels(held, scratch, levels, masses):
             row = held.rows[i]
             shares[v, masses.labels[row]] += masses.mass[row]
     if masses is not None:
-        ahead = main_direction(keys, g, shares)
+        main_direction(keys, g, levels)
     for t in range(g):
         v = keys[t]
         marks[v] = 0
@@ -511,10 +521,10 @@ def order_levels(held, scratch, levels, masses):
             mass = 0.0
             for c in range(shares.shape[1]):
                 mass += shares[v, c]
-                score += shares[v, c] * ahead[c]
+                score += shares[v, c] * levels.ahead[c]
             score = 0.5 + 0.5 * score / mass  # ahead has length one at most
         keys[t] = (np.int64(score * 2147483647.0) << 32) | v
-    sort_keys(keys, scratch.keys, g, 2147483647)
+    sort_keys(keys, scratch.keys, g, 2147483647, scratch.starts)
     return g
 
 
@@ -552,7 +562,7 @@ def cut_levels(held, total, best, scratch, levels, masses):
     first, stop = (0, found) if balance < 0 else (found, g)
     for t in range(first, stop):
         listed[t - first] = (order[t] & LOW) << 32
-    sort_keys(listed, scratch.keys, stop - first, MISSING)
+    sort_keys(listed, scratch.keys, stop - first, MISSING, scratch.starts)
     return best, stop - first, balance < 0, missing_left
 
 
@@ -587,7 +597,7 @@ def list_flagged(held, side, scratch, levels):
             k += 1
     for t in range(k):
         levels.marks[levels.listed[t] >> 32] = 0
-    sort_keys(levels.listed, scratch.keys, k, MISSING)
+    sort_keys(levels.listed, scratch.keys, k, MISSING, scratch.starts)
     return k
 
 
@@ -782,6 +792,8 @@ class Draft(NamedTuple):
     cuts: NDArray[np.float64]  # (slot, 3) who is split next, threshold, gain
     keys: NDArray[np.uint64]  # (slot,)
     known: NDArray[np.uint64]  # (slot, words) features known to be constant in the node
+    fresh: NDArray[np.int64]  # (2, 4) node, start, end, total of the nodes to be judged
+    fresh_keys: NDArray[np.uint64]  # (2,)
 
 
 @jit
@@ -804,9 +816,8 @@ def grow_tree(root, columns, limits, scratch, draft, gains, levels, masses):
     spare = slots.shape[0] - 1  # the slot of the node being split
     best_first = limits.max_leaves < NO_LIMIT
     by_size = limits.splitter == RANDOM or limits.splitter == OBSERVED
-    fresh = np.zeros((2, 4), np.int64)  # node, start, end, total of the nodes to be judged
-    fresh[0, 2], fresh[0, 3] = root.end, root.total
-    fresh_keys = np.empty(2, np.uint64)
+    fresh, fresh_keys = draft.fresh, draft.fresh_keys
+    fresh[0, 0], fresh[0, 1], fresh[0, 2], fresh[0, 3] = 0, 0, root.end, root.total
     fresh_keys[0] = root.key
     for i in range(known.shape[1]):
         known[spare, i] = 0
@@ -893,7 +904,7 @@ def grow_tree(root, columns, limits, scratch, draft, gains, levels, masses):
     return n_nodes, n_leaves, n_sets
 
 
-@jit
+@allocating
 def extended(buffer, used, need):
     """The buffer itself if `need` more entries fit, else a copy of twice the length."""
     if used + need <= buffer.shape[0]:
@@ -904,7 +915,7 @@ def extended(buffer, used, need):
     return longer
 
 
-@jit
+@allocating
 def grow_trees(first, stop, seed, columns, targets, limits, levels, masses):
     """Grow the trees numbered first .. stop-1."""
     p, n = columns.codes.shape
@@ -923,6 +934,7 @@ def grow_trees(first, stop, seed, columns, targets, limits, levels, masses):
         np.empty(room, np.int64),
         np.empty(widest + 1, np.int64),
         np.empty(max(room, widest + 1), np.uint8),
+        np.empty(257, np.int64),
         columns.order.copy(),
         np.empty(p, np.int32),
     )
@@ -939,6 +951,8 @@ def grow_trees(first, stop, seed, columns, targets, limits, levels, masses):
         np.empty((n_slots, 3), np.float64),
         np.empty(n_slots, np.uint64),
         np.empty((n_slots, (p + 63) // 64), np.uint64),
+        np.empty((2, 4), np.int64),
+        np.empty(2, np.uint64),
     )
     gains, counts = np.zeros((stop - first, p)), np.zeros((stop - first, 3), np.int64)
     nodes, sizes = np.empty(0, NODE), np.empty(0, np.int32)
