@@ -84,7 +84,7 @@ class Cut(NamedTuple):
 def masses_by_value(values, labels, weights) -> tuple[dict[float, list[float]], list[float]]:
     """Class masses of each distinct value, ascending, and of the missing rows."""
     k = max(labels) + 1
-    groups: dict[float, list[float]] = {float(v): [0.0] * k for v in sorted(set(values)) if not math.isnan(v)}
+    groups: dict[float, list[float]] = {float(v): [0.0] * k for v in sorted({v for v in values if not math.isnan(v)})}
     missing = [0.0] * k
     for value, label, weight in zip(values, labels, weights, strict=True):
         (missing if math.isnan(value) else groups[float(value)])[label] += float(weight)

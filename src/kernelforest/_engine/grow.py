@@ -35,8 +35,9 @@ from kernelforest._engine.layout import (
 
 BEST, EXTRA, RANDOM, OBSERVED = 0, 1, 2, 3  # how cuts are made
 NO_LIMIT = np.iinfo(np.int32).max
-SMALL = 32  # up to this many rows all pairs are compared, or sorted by insertion
+SMALL = 24  # up to this many rows all pairs are compared, or sorted by insertion
 LOW = (1 << 32) - 1  # the half of a pack that counts draws
+U = np.uint64
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 MIX1, MIX2 = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 S11, S27, S30, S31, S32 = np.uint64(11), np.uint64(27), np.uint64(30), np.uint64(31), np.uint64(32)
@@ -51,9 +52,9 @@ allocating = njit(nogil=True, cache=True, error_model="numpy")
 class Scratch(NamedTuple):
     """Working memory of one thread, reused by every node of every tree."""
 
-    rows: NDArray[np.int32]  # distinct in-bag rows, a segment per node
+    rows: NDArray[np.uint32]  # distinct in-bag rows, a segment per node
     packs: NDArray[np.int64]  # their draws, packed
-    spare_rows: NDArray[np.int32]
+    spare_rows: NDArray[np.uint32]
     spare_packs: NDArray[np.int64]
     vals: NDArray[np.int32]
     keys: NDArray[np.int64]
@@ -93,7 +94,7 @@ class Held(NamedTuple):
 
     vals: NDArray[np.int32]
     packs: NDArray[np.int64]
-    rows: NDArray[np.int32]
+    rows: NDArray[np.uint32]
     lo: int
     hi: int
     gone: int  # packed draws of the rows where the value is missing
@@ -170,18 +171,18 @@ def sort_keys(keys, spare, n, span, starts):
 @jit
 def hold(codes, has_missing, node, scratch):
     """Gather the codes of a node in one column."""
-    s, m = node.start, node.end - node.start
-    vals = scratch.vals
-    lo, hi = MISSING, -1
-    for i in range(m):
-        v = np.int32(codes[scratch.rows[s + i]])
+    s, m = U(node.start), node.end - node.start
+    vals, all_rows, all_packs = scratch.vals, scratch.rows, scratch.packs
+    lo, hi = np.int32(MISSING), np.int32(-1)
+    for i in range(U(m)):
+        v = np.int32(codes[all_rows[s + i]])
         vals[i] = v
         lo = min(lo, v)
         hi = max(hi, v)
-    packs, rows = scratch.packs[s : node.end], scratch.rows[s : node.end]
+    packs, rows = all_packs[node.start : node.end], all_rows[node.start : node.end]
     gone = 0
     if has_missing and hi == MISSING:
-        lo, hi, k = MISSING, -1, 0
+        lo, hi, k = np.int32(MISSING), np.int32(-1), 0
         for i in range(m):
             v = vals[i]
             if v == MISSING:
@@ -242,7 +243,7 @@ def cut_bins(held, total, base, best, scratch):
     for b in range(n_bins):
         hist[b] = 0
     for i in range(m):
-        hist[(vals[i] - lo) >> shift] += packs[i]
+        hist[U(vals[i] - lo) >> U(shift)] += packs[i]
     n, pos = np.float64(total & LOW), np.float64(total >> 32)
     code, cum = -1, base
     for b in range(n_bins):
@@ -278,8 +279,8 @@ def cut_bins(held, total, base, best, scratch):
     k = 0
     for i in range(m):
         c = np.int64(vals[i] - lo)
-        keys[k] = (c << 32) | i
-        k += flags[c >> shift]
+        keys[U(k)] = (c << 32) | i
+        k += flags[U(c >> shift)]
     sort_keys(keys, scratch.spare_keys, k, span, scratch.starts)
     bin_now = -1
     for t in range(k):
@@ -701,10 +702,10 @@ def split_rows(node, cut, columns, listed, scratch, levels):
             levels.marks[v] = 1
     rows, packs = scratch.rows, scratch.packs
     spare_rows, spare_packs = scratch.spare_rows, scratch.spare_packs
-    at, k = node.start, 0
+    at, k = U(node.start), U(0)
     total, last_left, first_right = 0, -1, MISSING
     seen_missing = False
-    for i in range(node.start, node.end):
+    for i in range(U(node.start), U(node.end)):
         row, pack = rows[i], packs[i]
         v = np.int64(codes[row])
         left = v <= cut.code
@@ -713,16 +714,15 @@ def split_rows(node, cut, columns, listed, scratch, levels):
             left = cut.missing_left
         elif levels is not None and categorical:
             left = (levels.marks[v] == 1) == listed_left
-        elif left:
-            last_left = max(last_left, v)
         else:
-            first_right = min(first_right, v)
+            last_left = max(last_left, v if left else -1)
+            first_right = min(first_right, MISSING if left else v)
         rows[at] = row
         packs[at] = pack
         spare_rows[k] = row
         spare_packs[k] = pack
-        at += left
-        k += not left
+        at += U(left)
+        k += U(not left)
         total += 0 if left else pack
     for i in range(k):
         rows[at + i] = spare_rows[i]
@@ -730,7 +730,7 @@ def split_rows(node, cut, columns, listed, scratch, levels):
     if levels is not None:
         for v in listed:
             levels.marks[v] = 0
-    return at, total, last_left, first_right, seen_missing
+    return np.int64(at), total, last_left, first_right, seen_missing
 
 
 @jit
@@ -925,9 +925,9 @@ def grow_trees(first, stop, seed, columns, targets, limits, levels, masses):
         widest = max(widest, columns.offsets[f + 1] - columns.offsets[f])
     room = min(n, limits.n_draws) + 1
     scratch = Scratch(
-        np.empty(room, np.int32),
+        np.empty(room, np.uint32),
         np.empty(room, np.int64),
-        np.empty(room, np.int32),
+        np.empty(room, np.uint32),
         np.empty(room, np.int64),
         np.empty(room, np.int32),
         np.empty(room, np.int64),
