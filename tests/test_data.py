@@ -130,6 +130,17 @@ def test_nulls_of_polars_are_missing():
     assert_same(frame(gaps(rows())), frame(gaps(rows(1))), gaps(rows()), gaps(rows(1)))
 
 
+@pytest.mark.parametrize("beside_text", [False, True])
+def test_a_missing_date_is_missing(beside_text):
+    dates = pd.to_datetime([None if i % 5 == 0 else f"2020-01-{i % 28 + 1:02d}" for i in range(N)])
+    frame = pd.DataFrame({"when": dates})
+    if beside_text:
+        frame["c"] = colors(rows()[:, 2])
+    codes = fit(frame, labels(rows())).forest_.columns.codes[0]
+    # BUG: NaT becomes the smallest number, -2^63
+    np.testing.assert_array_equal(codes == MISSING, np.arange(N) % 5 == 0)
+
+
 def colors(column: np.ndarray) -> list[str | None]:
     return [None if np.isnan(v) else str(COLORS[int(v)]) for v in column]
 
@@ -270,6 +281,16 @@ def test_labels_may_come_in_every_container():
         model = fit(X, container)
         assert model.classes_.tolist() == ["no", "yes"]
         np.testing.assert_array_equal(model.predict(X), expected.predict(X))
+
+
+def test_labels_of_several_kinds_are_refused_or_come_back():
+    y = np.array([1, "a"] * 30, dtype=object)
+    # BUG: 1 comes back as "1"
+    try:
+        model = fit(rows(), y)
+    except (TypeError, ValueError):
+        return
+    assert set(model.predict(rows())) <= {1, "a"}
 
 
 @given(st.lists(st.sampled_from(["a", "b", "Z", "", "é"]), min_size=1, max_size=30))

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 import oracle
 from kernelforest import KernelForestClassifier
+from kernelforest.forest import Forest
 from kernelforest.growing import make_targets
 from oracle import AGGREGATES, FILLS, Table, draw_table
 
@@ -25,7 +26,7 @@ KINDS = {
 }
 WEIGHTS = ("unweighted", "integer", "float")
 EACH_ESTIMATE = [(a, f) for a in AGGREGATES for f in FILLS]
-quick = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True)
+quick = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True)
 
 
 def draw_weights(kind: str, n: int, seed: int = 0):
@@ -114,7 +115,7 @@ def test_every_leaf_holds_what_its_fill_counts(kind, weighting, fill):
     leaf_size=st.integers(1, 8),
     sampling=st.sampled_from([{"bootstrap": True}, {"bootstrap": False, "max_samples": 0.5}, {"max_samples": 0.7}]),
 )
-@settings(quick, max_examples=40)
+@settings(quick, max_examples=120)
 def test_every_estimate_of_any_forest_follows_the_definition(
     seed, n, kind, n_classes, weighting, splitter, leaf_size, sampling
 ):
@@ -405,6 +406,22 @@ def test_results_do_not_depend_on_the_batch_of_rows():
                 assert np.concatenate(parts).tobytes() == whole.tobytes()
         backwards = model.predict_proba(new[::-1])[::-1]
         np.testing.assert_array_equal(backwards, model.predict_proba(new))
+
+
+def test_results_do_not_depend_on_the_largest_block_of_rows():
+    table = draw_table(7, 80, KINDS["missing"], 3, grid=100)
+    new = draw_table(8, 40_000, KINDS["missing"], 3, grid=1000).X  # several blocks of 16,384
+    model = fit(table)
+    parts = [model.predict_proba(part) for part in np.array_split(new, 7)]
+    assert np.concatenate(parts).tobytes() == model.predict_proba(new).tobytes()
+
+
+def test_results_do_not_depend_on_how_many_trees_are_counted_at_a_time(monkeypatch):
+    table = draw_table(7, 80, KINDS["categorical"], 3)
+    rules = {"n_estimators": 25, "n_jobs": 2}
+    together = every_number(fit(table, **rules), table.X)
+    monkeypatch.setattr(Forest, "_tree_spans", lambda self: pairwise(range(0, self.n_trees + 1, 5)))
+    assert_same_bits(together, every_number(fit(table, **rules), table.X))
 
 
 def test_refitting_with_the_same_random_state_gives_the_same_forest():

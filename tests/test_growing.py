@@ -21,7 +21,7 @@ KINDS = {
     "categorical": ("categorical", "numeric", "levels-missing"),
 }
 SPLITTERS = ("best", "extra", "random", "random-observed")
-quick = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True)
+quick = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True)
 seeds = st.integers(0, 10**6)
 
 
@@ -223,12 +223,27 @@ def test_more_values_than_codes_still_split_where_planted(splitter):
     n = 70_000  # more than 65,535, so some neighbours share a code
     x = np.random.default_rng(0).permutation(n) + 0.25
     y = (x >= 31_415).astype(int)
-    model = fit(plain(x, y), splitter=splitter, n_estimators=1, bootstrap=False)
+    model = fit(plain(x, y), splitter=splitter, n_estimators=2, bootstrap=False)
     assert model.forest_.columns.codes.max() < 65_535
     assert (model.predict(x[:, None]) != y).sum() <= 2
-    np.testing.assert_array_equal(model.apply(x[:, None]), model.forest_.training_leaves(0, 1))
+    # random trees also have more thresholds than fit in 16 bits
+    np.testing.assert_array_equal(model.apply(x[:, None]), model.forest_.training_leaves(0, 2))
+    np.testing.assert_array_equal(model.forest_.fill("inbag"), model.forest_.fill("all"))
+    some = x[::3500, None]
+    np.testing.assert_array_equal(model.apply(some), oracle.leaves_of(model.forest_, some))
     if splitter == "best":
-        assert model.node_counts_[0] <= 5
+        assert model.node_counts_.max() <= 5
+
+
+def test_of_more_levels_than_codes_the_rarest_are_missing():
+    # levels 0 .. 69,999 once each, and again 0 .. 9,999: these are kept and decide the class by their parity
+    levels = np.concatenate([np.arange(70_000), np.arange(10_000)])
+    kept = levels < 10_000
+    y = np.where(kept, levels % 2, 2)
+    model = fit(Table(levels[:, None].astype(float), y, [0]), n_estimators=1, bootstrap=False)
+    assert len(model._schema.levels[0]) == 65_535
+    np.testing.assert_array_equal(model.predict(levels[kept, None]), y[kept])
+    np.testing.assert_array_equal(model.apply([[69_999.0], [123_456.0]]), model.apply([[np.nan], [np.nan]]))
 
 
 # ---- the best cut, by definition ----
@@ -249,7 +264,7 @@ def test_root_cut_is_best_with_two_classes(seed, n, grid, kind):
     kind=st.sampled_from(sorted(KINDS)),
     n_classes=st.sampled_from([2, 3, 5]),
 )
-@settings(quick, max_examples=40)
+@settings(quick, max_examples=100)
 def test_root_cut_is_best_with_weights_and_more_classes(seed, n, grid, kind, n_classes):
     if n_classes > 2:  # the order of the levels is then a rule of thumb
         kind = "missing" if kind == "categorical" else kind
@@ -345,7 +360,7 @@ def same_cut(big, small, tree, a, b) -> bool:
     n_classes=st.sampled_from([2, 3]),
     mtry=st.integers(1, 3),
 )
-@settings(quick, max_examples=60)
+@settings(quick, max_examples=150)
 def test_the_tree_of_a_larger_leaf_size_is_the_same_tree_cut_off_earlier(
     seed, n, kind, splitter, leaf_size, n_classes, mtry
 ):
@@ -370,7 +385,7 @@ def test_the_tree_of_a_larger_leaf_size_is_the_same_tree_cut_off_earlier(
     depth=st.integers(0, 6),
     n_classes=st.sampled_from([2, 3]),
 )
-@settings(quick, max_examples=40)
+@settings(quick, max_examples=100)
 def test_the_tree_of_smaller_depth_is_the_same_tree_cut_off_earlier(seed, n, kind, splitter, depth, n_classes):
     table = draw_table(seed, n, KINDS[kind], n_classes)
     rules = {"splitter": splitter, "random_state": seed}
@@ -407,7 +422,7 @@ def test_large_trees_are_nested_too():
     leaf_size=st.sampled_from([1, 1, 3, 8]),
     n_classes=st.sampled_from([2, 3]),
 )
-@settings(quick, max_examples=50)
+@settings(quick, max_examples=100)
 def test_nodes_are_split_exactly_when_they_can_and_may_be(seed, n, kind, splitter, leaf_size, n_classes):
     table = draw_table(seed, n, KINDS[kind], n_classes, grid=6)
     model = fit(table, splitter=splitter, leaf_size=leaf_size, max_features=1, random_state=seed)
@@ -501,7 +516,7 @@ def test_strictly_increasing_transforms_change_nothing_for_best_cuts(seed, n, mt
     kind=st.sampled_from(["numeric", "missing", "categorical"]),
     n_classes=st.sampled_from([2, 3]),
 )
-@settings(quick, max_examples=40)
+@settings(quick, max_examples=100)
 def test_permuting_the_columns_only_renames_them(seed, n, splitter, mtry, kind, n_classes):
     table = draw_table(seed, n, (*KINDS[kind], "numeric", "missing"), n_classes)
     new = draw_table(seed + 1, 25, (*KINDS[kind], "numeric", "missing"), n_classes).X
@@ -659,6 +674,16 @@ def test_mtry_limits_the_candidates_of_a_cut():
         forest = fit(table, max_features=mtry, max_depth=1, n_estimators=800).forest_
         share = (forest.nodes["feature"][forest.starts[:-1, 0]] & ((1 << 28) - 1) == 4).mean()
         assert abs(share - chance) <= 4 * math.sqrt(chance * (1 - chance) / 800)
+
+
+@pytest.mark.parametrize("name", ["leaf_size", "max_depth", "max_leaf_nodes"])
+def test_a_limit_beyond_every_tree_is_no_limit(name):
+    table = draw_table(0, 40, KINDS["numeric"], 2)
+    unlimited = {"leaf_size": 40}.get(name)
+    # BUG: max_depth and max_leaf_nodes beyond 64 bits end in an OverflowError of the engine
+    one, other = fit(table, **{name: 10**30}), fit(table, **{name: unlimited})
+    assert sorted(one.node_counts_) == sorted(other.node_counts_)
+    np.testing.assert_array_equal(one.predict_proba(table.X), other.predict_proba(table.X))
 
 
 # ---- samples ----
