@@ -1,6 +1,7 @@
 """Random forests whose probabilities can be trusted and traced to training rows."""
 
 from kernelforest.estimators import KernelForestClassifier
+from kernelforest.kernel import ForestKernel
 
 __version__ = "0.1.0"
-__all__ = ["KernelForestClassifier", "__version__"]
+__all__ = ["ForestKernel", "KernelForestClassifier", "__version__"]

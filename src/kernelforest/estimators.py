@@ -19,6 +19,7 @@ from kernelforest.binning import code_table
 from kernelforest.data import Labels, is_frame, read_class_weight, read_labels, read_prior, read_schema, read_weights
 from kernelforest.forest import AGGREGATES, FILLS, Forest
 from kernelforest.growing import Rules, make_targets
+from kernelforest.kernel import ForestKernel, training_of
 from kernelforest.scoring import Scores, score
 
 
@@ -166,7 +167,8 @@ class KernelForestClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         columns = code_table(matrix, self._schema.levels, threads)
         self.classes_ = labels.classes
         self.forest_ = Forest.grow(columns, targets, limits, rules.n_estimators, seed, threads=threads, verbose=self.verbose)
-        self.__dict__.pop("_oob", None)
+        for stale in ("_oob", "_kernel"):
+            self.__dict__.pop(stale, None)
         return self
 
     def predict_proba(self, X: Any, aggregate: str | None = None, fill: str | None = None) -> NDArray[np.float64]:
@@ -221,10 +223,24 @@ class KernelForestClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         return np.diff(self.forest_.starts[:, 0])
 
     @property
+    def kernel_(self) -> ForestKernel:
+        """The forest as a kernel on the training rows, made on first use."""
+        check_is_fitted(self)
+        if "_kernel" not in self.__dict__:
+            default = [f"x{j}" for j in range(self.n_features_in_)]
+            names = tuple(str(name) for name in getattr(self, "feature_names_in_", default))
+            described = training_of(self.forest_, self._matrix, names, self.classes_, self._threads())
+            self._kernel = ForestKernel(described)
+        return self._kernel
+
+    @property
     def feature_importances_(self) -> NDArray[np.float64]:
         """Mean decrease of impurity per feature. Quick, but biased to features with many values and to noise."""
         check_is_fitted(self)
         return self.forest_.importances()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {k: v for k, v in super().__getstate__().items() if k != "_kernel"}
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "forest_")

@@ -86,8 +86,10 @@ def index_rows(leaves, n_leaves, counts, weight):
 
 @jit
 def gather(leaves, factors, index, by_total, line):
-    """Add up one row: sum over trees of factor x mass, divided by the mass of the leaf if `by_total`. Returns how many
-    training rows it touches."""
+    """Add up one row: sum over trees of factor x mass, divided by the mass of the leaf if `by_total`.
+
+    Returns how many training rows it touches.
+    """
     acc, touched = line.acc, line.touched
     weighed = index.mass.shape[0] > 0
     found = 0

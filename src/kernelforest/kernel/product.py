@@ -1,13 +1,12 @@
 """The forest as a kernel: leaf numbers enter; similarities, smoother weights and nearest rows leave.
 
-K is never formed unless asked for. Averages go through sums per leaf; matrices are built by rows, in place, in two passes (count,
-then fill), so that nothing but the result takes memory.
+K is never formed unless asked for. Averages go through sums per leaf; matrices are built by rows, in place, in two passes
+(count, then fill), so that nothing but the result takes memory.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -16,8 +15,8 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array
 
 from kernelforest._engine import pairs
-from kernelforest.forest import Forest
 from kernelforest.growing import announced_compiling, in_threads
+from kernelforest.kernel.training import Training
 
 _BLOCK = 256  # rows of a kernel per piece of work
 
@@ -40,36 +39,6 @@ KINDS = {
 }
 
 
-@dataclass(frozen=True)
-class Training:
-    """What a kernel has to know about the forest it comes from and the rows that grew it."""
-
-    leaves: NDArray[np.int32]  # (n_rows, n_trees) numbered through all trees
-    n_leaves: int
-    route: Callable[[Any], NDArray[np.int32]]  # leaves of new rows, -1 where training knows no such leaf
-    draws: Callable[[], NDArray[np.int32]] | None  # (n_trees, n_rows), or None if every tree grew on all rows
-    weight: NDArray[np.float64] | None
-    values: NDArray[np.float64]  # (n_rows, n_outputs): class indicators, or what a regression predicts
-    threads: int = 1
-
-
-def training_of(forest: Forest, route: Callable[[Any], NDArray[np.float64]], threads: int = 1) -> Training:
-    """Describe one of our own forests; `route` turns a user's table into the matrix the forest was grown on."""
-    offsets = forest.starts[:-1, 1].astype(np.int32)
-    leaves = forest.training_leaves(0, forest.n_trees, threads)
-    leaves += offsets
-    weight = forest.targets.weight
-    return Training(
-        leaves,
-        int(forest.starts[-1, 1]),
-        lambda X: forest.leaves(route(X), threads) + offsets,
-        forest.draws if forest.has_out_of_bag else None,
-        None if (weight == 1.0).all() else weight,
-        np.eye(forest.targets.n_classes)[forest.targets.labels],
-        threads,
-    )
-
-
 class ForestKernel:
     """The proximity kernel of a fitted forest."""
 
@@ -84,7 +53,7 @@ class ForestKernel:
     @property
     def n_trees(self) -> int:
         """Number of trees."""
-        return self._training.leaves.shape[1]
+        return int(self._training.leaves.shape[1])
 
     def matrix(self, X: Any = None, Z: Any = None, *, kind: str = "leaf", dense: bool = False) -> Any:
         """Similarity of the rows of X to those of Z; the training rows stand in for whatever is left out.
@@ -93,9 +62,11 @@ class ForestKernel:
         ----------
         X, Z : tables, optional
             Rows and columns of the result. Kinds that count draws ("inbag", "oob", "gap") need training rows as columns.
-        kind : one of KINDS
+        kind : str
+            One of `KINDS`, which also says which of them are symmetric, bounded by one and positive semi-definite.
         dense : bool
             Return an array instead of a sparse `csr_array`.
+
         """
         factors, index, by_total = self._plan(X, Z, kind)
         K = self._product(self._leaves(X), factors, index, by_total, False, self.n_rows if Z is None else len(Z))
@@ -103,8 +74,6 @@ class ForestKernel:
             right = _bits(self._counts == 0)
             left = right if X is None else np.full((K.shape[0], right.shape[1]), ~np.uint64(0))
             pairs.divide_by_common_trees(K.indptr, K.indices, K.data, left, right)
-        if kind == "gap" and X is None:
-            pass  # a row is never in-bag where it is out-of-bag: the diagonal is empty by itself
         return K.toarray() if dense else K
 
     def distance(self, X: Any = None, Z: Any = None, *, kind: str = "leaf") -> NDArray[np.float64]:
@@ -120,7 +89,9 @@ class ForestKernel:
         labels.
         """
         if aggregate == "vote":
-            raise ValueError("aggregate='vote' has no weights: a vote rounds the shares of a leaf, which is not linear in labels")
+            raise ValueError(
+                "aggregate='vote' has no weights: a vote rounds the shares of a leaf, which is not linear in labels"
+            )
         by_total = _check_choice("aggregate", aggregate, ("mean", "proximity")) == "mean"
         W = self._product(self._leaves(X), np.ones((1, self.n_trees)), self._index(fill), by_total, True, self.n_rows)
         silent = np.flatnonzero(np.diff(W.indptr) == 0)

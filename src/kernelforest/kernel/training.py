@@ -1,0 +1,59 @@
+"""What a kernel has to know about a fitted forest and the rows that grew it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kernelforest.binning import decode
+from kernelforest.forest import Forest
+
+
+@dataclass(frozen=True)
+class Training:
+    """What a kernel has to know about the forest it comes from and the rows that grew it."""
+
+    leaves: NDArray[np.int32]  # (n_rows, n_trees) numbered through all trees
+    n_leaves: int
+    route: Callable[[Any], NDArray[np.int32]]  # leaves of new rows, -1 where training knows no such leaf
+    draws: Callable[[], NDArray[np.int32]] | None  # (n_trees, n_rows), or None if every tree grew on all rows
+    weight: NDArray[np.float64] | None
+    values: NDArray[np.float64]  # (n_rows, n_outputs): class indicators, or what a regression predicts
+    matrix: Callable[[], NDArray[np.float64]]  # (n_rows, n_features) the training table as numbers
+    names: tuple[str, ...]  # of the features
+    classes: NDArray[Any] | None = None  # labels of the columns of `values`, if they are classes
+    read: Callable[[Any], NDArray[np.float64]] | None = None  # a user's table as numbers, if that is not trivial
+    forest: Forest | None = None  # set if it is one of ours: then cuts and boxes are known exactly
+    threads: int = 1
+
+
+def training_of(
+    forest: Forest,
+    read: Callable[[Any], NDArray[np.float64]],
+    names: tuple[str, ...],
+    classes: NDArray[Any],
+    threads: int = 1,
+) -> Training:
+    """Describe one of our own forests; `read` turns a user's table into the matrix that the forest was grown on."""
+    offsets = forest.starts[:-1, 1].astype(np.int32)
+    leaves = forest.training_leaves(0, forest.n_trees, threads)
+    leaves += offsets
+    weight = forest.targets.weight
+    return Training(
+        leaves,
+        int(forest.starts[-1, 1]),
+        lambda X: forest.leaves(read(X), threads) + offsets,
+        forest.draws if forest.has_out_of_bag else None,
+        None if (weight == 1.0).all() else weight,
+        np.eye(forest.targets.n_classes)[forest.targets.labels],
+        lambda: decode(forest.columns, slice(None)),
+        names,
+        classes,
+        read,
+        forest,
+        threads,
+    )
