@@ -76,9 +76,9 @@ class Rules:
             draws = _share_or_count("max_samples", self.max_samples, n_rows, "the number of rows")
         return Limits(
             mtry=1 if self.splitter.startswith("random") else mtry,
-            leaf_size=min(int(self.leaf_size), grow.NO_LIMIT),
-            max_depth=grow.NO_LIMIT if self.max_depth is None else int(self.max_depth),
-            max_leaves=grow.NO_LIMIT if self.max_leaf_nodes is None else int(self.max_leaf_nodes),
+            leaf_size=_capped(self.leaf_size),
+            max_depth=_capped(self.max_depth),
+            max_leaves=_capped(self.max_leaf_nodes),
             splitter=SPLITTERS[self.splitter],
             n_draws=draws,
             replace=bool(self.bootstrap),
@@ -196,6 +196,11 @@ def _levels(columns: Columns, targets: Targets) -> grow.Levels | None:
     room = np.empty((1 if _is_counted(targets) else most, targets.n_classes))
     by_class = np.empty((3, targets.n_classes))
     return grow.Levels(np.zeros(most, np.uint8), np.empty(most, np.int64), room, np.empty(most), *by_class)
+
+
+def _capped(count: int | None) -> int:
+    """A limit as the engine takes it; None is no limit."""
+    return int(grow.NO_LIMIT if count is None else min(int(count), grow.NO_LIMIT))
 
 
 def _check_count(name: str, value: Any, least: int, other: str = "") -> None:
