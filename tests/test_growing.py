@@ -67,13 +67,14 @@ def assert_root_is_best(table: Table, weights=None) -> None:
 # ---- planted rules ----
 
 
-@pytest.mark.parametrize("n", [4, 30, 34, 200, 3000])
+@pytest.mark.parametrize("n", [12, 30, 34, 200, 3000])
 @pytest.mark.parametrize("share", [0.25, 0.5, 0.9])
 def test_the_planted_cut_is_found(n, share):
     rng = np.random.default_rng(n)
     X = rng.permuted(np.tile(np.arange(float(n))[:, None], 4), axis=0)
     k = min(round(n * share), n - 1)  # rows with column 2 below k are of class 0
     table = Table(X, (X[:, 2] >= k).astype(int), [])
+    assert best_decrease(plain(X[:, [0, 1, 3]], table.y), np.ones(n)) < best_decrease(table, np.ones(n))
     split = split_of(stump(table).forest_, 0, 0)
     assert split.feature == 2
     assert k - 1 <= split.threshold < k

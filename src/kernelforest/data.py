@@ -35,7 +35,7 @@ class Schema:
         array([[ 1.,  3.],
                [nan, nan]])
         """
-        if not self.levels:
+        if not self.levels and not _has_dates(X):
             return _numbers(X)
         columns = _columns(X)
         out = np.empty((len(columns[0]), len(columns)))
@@ -97,6 +97,9 @@ def read_labels(y: Any) -> Labels:
         raise ValueError(f"y must be finite, got {values[np.isinf(values)][0]} at row {int(np.isinf(values).argmax())}")
     if values.dtype.kind == "O":
         check_array(values, ensure_2d=False, dtype=None, ensure_all_finite=False, input_name="y")
+        kinds = sorted({"text" if isinstance(v, str) else "numbers" for v in values.tolist()})
+        if len(kinds) > 1:
+            raise ValueError(f"y must hold labels of one kind, got {' and '.join(kinds)}")
         values = np.asarray(values.tolist())
     check_classification_targets(values)
     classes, codes = np.unique(values, return_inverse=True)
@@ -151,6 +154,12 @@ def read_prior(prior: Any, labels: Labels, shares: NDArray[np.float64]) -> NDArr
     return out
 
 
+def _has_dates(X: Any) -> bool:
+    """Whether any column holds dates or durations; they count as numbers, and a missing one as missing."""
+    kinds = [X[c].dtype for c in X.columns] if is_frame(X) else [getattr(X, "dtype", "")]
+    return any(str(kind).lower().startswith(("date", "timedelta", "duration")) for kind in kinds)
+
+
 def _numbers(X: Any) -> NDArray[np.float64]:
     try:
         out = check_array(X, dtype=np.float64, ensure_all_finite=False, order="C", input_name="X")
@@ -182,6 +191,8 @@ def _objects(column: Any) -> NDArray[Any]:
 
 def _column_of_numbers(column: Any, number: int) -> NDArray[np.float64]:
     values = column.to_numpy() if hasattr(column, "to_numpy") else np.asarray(column)
+    if values.dtype.kind in "mM":
+        return np.where(np.isnat(values), np.nan, values.astype(np.int64).astype(np.float64))
     if values.dtype.kind in _TEXT_KINDS:
         values = np.where(_is_missing(values), np.nan, values)
     try:

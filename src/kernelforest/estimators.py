@@ -188,7 +188,7 @@ class KernelForestClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
     def predict(self, X: Any) -> NDArray[Any]:
         """The class with the largest probability, times its class weight if there is one."""
         proba = self.predict_proba(X)
-        if self._class_weight is not None:
+        if self._class_weight is not None and self._shift is not self._class_weight:
             proba = proba * self._class_weight
         return np.asarray(self.classes_[proba.argmax(axis=1)])
 
@@ -292,7 +292,7 @@ class KernelForestClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         if isinstance(self.prior, str) and self.prior == "weighted":
             return class_weight
         prior = read_prior(self.prior, labels, shares)
-        return None if prior is None else prior / shares
+        return None if prior is None else np.divide(prior, shares, out=np.zeros_like(prior), where=shares > 0)
 
     def _shifted(self, proba: NDArray[np.float64]) -> NDArray[np.float64]:
         if self._shift is None:

@@ -107,10 +107,9 @@ def grow_forest(
     batches = _batches(n_trees, threads)
 
     def batch(bounds: tuple[int, int]) -> Trees:
-        with np.errstate(over="ignore"):  # keys wrap around on purpose
-            levels, masses = _levels(columns, targets), _masses(targets)
-            trees: Trees = grow.grow_trees(*bounds, np.uint64(seed), columns, targets, limits, levels, masses)
-            return trees
+        levels, masses = _levels(columns, targets), _masses(targets)
+        trees: Trees = grow.grow_trees(*bounds, np.uint64(seed), columns, targets, limits, levels, masses)
+        return trees
 
     with announced_compiling():
         grown = in_threads(batch, batches, threads)
@@ -130,12 +129,17 @@ def draw_counts(
 
 
 def in_threads(work: Callable[[T], R], items: list[T], threads: int) -> Iterator[R]:
-    """Map over items on threads, results in order; on one thread without a pool."""
+    """Map compiled work over items on threads, results in order; on one thread without a pool."""
+
+    def wrapping(item: T) -> R:
+        with np.errstate(over="ignore"):  # keys and unsigned positions wrap around on purpose; seen without the JIT only
+            return work(item)
+
     if threads == 1 or len(items) < 2:
-        yield from map(work, items)
+        yield from map(wrapping, items)
         return
     with ThreadPoolExecutor(threads) as pool:
-        yield from pool.map(work, items)
+        yield from pool.map(wrapping, items)
 
 
 @contextmanager
@@ -183,9 +187,8 @@ def _is_counted(targets: Targets) -> bool:
 def _masses(targets: Targets) -> grow.Masses | None:
     if _is_counted(targets):
         return None
-    k = targets.n_classes
-    room = np.empty((4, k))
-    return grow.Masses(targets.labels, np.empty(len(targets.labels)), room[0], room[1], room[2], room[3])
+    n, by_class = len(targets.labels), np.empty((3, targets.n_classes))
+    return grow.Masses(targets.labels, np.empty(n), *by_class, np.empty(n + 1))
 
 
 def _levels(columns: Columns, targets: Targets) -> grow.Levels | None:

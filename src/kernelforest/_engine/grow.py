@@ -74,7 +74,7 @@ class Masses(NamedTuple):
     left: NDArray[np.float64]  # (n_classes,)
     right: NDArray[np.float64]
     gone: NDArray[np.float64]  # rows of the node whose value is missing
-    whole: NDArray[np.float64]  # all rows of the node
+    terms: NDArray[np.float64]  # (n_rows,) criterion of the right side at each possible cut
 
 
 class Levels(NamedTuple):
@@ -301,75 +301,69 @@ def cut_bins(held, total, base, best, scratch):
 
 
 @jit
-def start_masses(masses, missing_left):
-    """Put the missing rows on their side and all others right. Returns masses and squared masses of both sides."""
-    mass_left = mass_right = square_left = square_right = 0.0
+def put(masses, held, missing_left):
+    """Begin with both sides empty, except that the missing rows take theirs."""
     for c in range(masses.left.shape[0]):
-        left = masses.gone[c] if missing_left else 0.0
-        right = masses.whole[c] - left
-        masses.left[c], masses.right[c] = left, right
-        mass_left += left
-        mass_right += right
-        square_left += left * left
-        square_right += right * right
-    return mass_left, mass_right, square_left, square_right
+        masses.left[c] = masses.gone[c] if held.gone > 0 and missing_left else 0.0
+        masses.right[c] = masses.gone[c] if held.gone > 0 and not missing_left else 0.0
 
 
 @jit
-def proxy_of_sides(masses):
-    """Criterion of the two sides: sum(left^2) / mass(left) + sum(right^2) / mass(right), sums over classes."""
-    mass_left = mass_right = square_left = square_right = 0.0
-    for c in range(masses.left.shape[0]):
-        left, right = masses.left[c], masses.right[c]
-        mass_left += left
-        mass_right += right
-        square_left += left * left
-        square_right += right * right
-    return square_left / mass_left + square_right / mass_right
+def term(side):
+    """A side's part of the criterion, sum(mass of a class ^ 2) / mass. The larger the sum over both sides, the better."""
+    mass = square = 0.0
+    for x in side:
+        mass += x
+        square += x * x
+    return square / mass if mass > 0.0 else 0.0
 
 
 @jit
 def cut_masses(held, masses, missing_left, best, late, scratch):
-    """Best cut when rows have several classes or weights: sort, then move one row at a time to the left.
+    """Best cut when rows have several classes or weights: sort, then add up the right side from the end, the left from the start.
 
-    A move changes one term of each sum of proxy_of_sides. Of equal cuts the first is taken, or the last if `late`, so
-    that ties favour no side.
+    A row changes one summand of its side. Both sides are added up, never subtracted, so that a heavy row does not drown the
+    others. Of equal cuts the first is taken, or the last if `late`, so that ties favour no side.
     """
-    vals, lo = held.vals, held.lo
-    keys, m = scratch.keys, vals.shape[0]
-    left, right = masses.left, masses.right
+    vals, lo, keys, m = held.vals, held.lo, scratch.keys, held.vals.shape[0]
     for i in range(m):
         keys[i] = (np.int64(vals[i] - lo) << 32) | i
     sort_keys(keys, scratch.spare_keys, m, held.hi - lo, scratch.starts)
-    mass_left, mass_right, square_left, square_right = start_masses(masses, missing_left)
-    last = m if held.gone > 0 and not missing_left else m - 1
-    code = -1
-    for t in range(last):
-        row = held.rows[keys[t] & LOW]
-        c, w = masses.labels[row], masses.mass[row]
-        square_left += w * (2.0 * left[c] + w)
-        square_right -= w * (2.0 * right[c] - w)
-        left[c] += w
-        right[c] -= w
-        mass_left += w
-        mass_right -= w
-        if t + 1 < m and (keys[t + 1] >> 32) == (keys[t] >> 32):
-            continue
-        proxy = square_left / mass_left + square_right / mass_right
-        if proxy > best or (late and code >= 0 and proxy == best):
-            best = proxy
-            code = lo + (keys[t] >> 32)
+    put(masses, held, missing_left)
+    for side in range(2):
+        sums = masses.left if side else masses.right
+        mass = square = 0.0
+        for x in sums:
+            mass += x
+            square += x * x
+        code = -1
+        for k in range(m):
+            t = k if side else m - 1 - k
+            if side == 0:
+                masses.terms[t] = square / mass if mass > 0.0 else -np.inf  # of what lies right of position t
+            row = held.rows[keys[t] & LOW]
+            c, w = masses.labels[row], masses.mass[row]
+            square += w * (2.0 * sums[c] + w)
+            sums[c] += w
+            mass += w
+            if side == 0 or (t + 1 < m and (keys[t + 1] >> 32) == (keys[t] >> 32)):
+                continue
+            proxy = square / mass + masses.terms[t]
+            if proxy > best or (late and code >= 0 and proxy == best):
+                best = proxy
+                code = lo + (keys[t] >> 32)
     return best, code
 
 
 @jit
-def weigh_missing(held, masses):
-    """Masses by class of the rows whose value is missing: the whole node less the rows held."""
+def weigh_missing(codes, node, masses, scratch):
+    """Masses by class of the rows of a node whose value is missing."""
     for c in range(masses.gone.shape[0]):
-        masses.gone[c] = masses.whole[c] if held.gone > 0 else 0.0
-    if held.gone > 0:
-        for row in held.rows:
-            masses.gone[masses.labels[row]] -= masses.mass[row]
+        masses.gone[c] = 0.0
+    for i in range(node.start, node.end):
+        row = scratch.rows[i]
+        if codes[row] == MISSING:
+            masses.gone[masses.labels[row]] += masses.mass[row]
 
 
 @jit
@@ -405,13 +399,12 @@ def gain_of_flags(held, total, missing_left, flags, masses):
         for i in range(held.vals.shape[0]):
             cum += held.packs[i] * flags[i]
         return gain_of_packs(cum, total)
-    start_masses(masses, missing_left)
+    put(masses, held, missing_left)
     for i in range(held.vals.shape[0]):
-        if flags[i]:
-            row = held.rows[i]
-            masses.left[masses.labels[row]] += masses.mass[row]
-            masses.right[masses.labels[row]] -= masses.mass[row]
-    return proxy_of_sides(masses)
+        row = held.rows[i]
+        side = masses.left if flags[i] else masses.right
+        side[masses.labels[row]] += masses.mass[row]
+    return term(masses.left) + term(masses.right)
 
 
 @jit
@@ -541,7 +534,11 @@ def cut_levels(held, total, best, scratch, levels, masses):
     for side in range(2 if held.gone > 0 else 1):
         cum = held.gone * side
         if masses is not None:
-            start_masses(masses, side == 1)
+            put(masses, held, side == 1)
+            for t in range(g - 1, -1, -1):
+                masses.terms[t] = term(masses.right)  # of the levels after this one
+                for c in range(masses.right.shape[0]):
+                    masses.right[c] += levels.shares[order[t] & LOW, c]
         for t in range(g if held.gone > 0 and side == 0 else g - 1):
             v = order[t] & LOW
             cum += hist[v]
@@ -550,8 +547,7 @@ def cut_levels(held, total, best, scratch, levels, masses):
             else:
                 for c in range(masses.left.shape[0]):
                     masses.left[c] += levels.shares[v, c]
-                    masses.right[c] -= levels.shares[v, c]
-                gain = proxy_of_sides(masses)
+                gain = term(masses.left) + masses.terms[t]
             if gain > best:
                 best, found, missing_left = gain, t + 1, side == 1
     if found < 0:
@@ -662,7 +658,8 @@ def find_cut(node, columns, limits, known, scratch, levels, masses):
             continue
         found += 1
         if masses is not None:
-            weigh_missing(held, masses)
+            if held.gone > 0:
+                weigh_missing(columns.codes[f], node, masses, scratch)
         if limits.splitter != BEST:
             bits = mix(bits)
             cut = cut_randomly(held, node.total, columns, f, best.gain, bits, limits.splitter, scratch, levels, masses)
@@ -768,17 +765,13 @@ def is_done(node, depth, limits, scratch, masses):
 
 @jit
 def weigh_node(node, scratch, masses):
-    """Masses by class of a node. Returns the criterion before any cut."""
-    for c in range(masses.whole.shape[0]):
-        masses.whole[c] = 0.0
+    """The criterion of a node before any cut."""
+    for c in range(masses.left.shape[0]):
+        masses.left[c] = 0.0
     for i in range(node.start, node.end):
         row = scratch.rows[i]
-        masses.whole[masses.labels[row]] += masses.mass[row]
-    square = mass = 0.0
-    for x in masses.whole:
-        square += x * x
-        mass += x
-    return square / mass
+        masses.left[masses.labels[row]] += masses.mass[row]
+    return term(masses.left)
 
 
 class Draft(NamedTuple):

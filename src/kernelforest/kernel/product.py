@@ -16,6 +16,7 @@ from scipy.sparse import csr_array
 
 from kernelforest._engine import pairs
 from kernelforest.growing import announced_compiling, in_threads
+from kernelforest.kernel.explain import Explanation, VotingPoints, explain, voting_points
 from kernelforest.kernel.training import Training
 
 _BLOCK = 256  # rows of a kernel per piece of work
@@ -150,6 +151,44 @@ class ForestKernel:
         """One over the sum of squared weights: how many equally weighted training rows a probability amounts to."""
         W = self.weights(X, aggregate=aggregate, fill=fill)
         return np.asarray(1.0 / W.power(2).sum(axis=1)).ravel()
+
+    def voting_points(self, x0: Any, *, aggregate: str = "proximity", fill: str = "inbag") -> VotingPoints:
+        """The training rows behind the estimate at one point: weight, share of trees, label and features.
+
+        Parameters
+        ----------
+        x0 : row of numbers, or table of one row
+            The point.
+        aggregate, fill : str
+            The estimate, as in `weights`.
+
+        Examples
+        --------
+        >>> from kernelforest.estimators import KernelForestClassifier
+        >>> model = KernelForestClassifier(50, random_state=0).fit([[0.0], [0.1], [0.9], [1.0]], ["a", "a", "b", "b"])
+        >>> points = model.kernel_.voting_points([0.0], fill="all")
+        >>> points.rows[0], points.label[0], points.share[0]
+        (np.int64(0), np.str_('a'), np.float64(1.0))
+
+        """
+        return voting_points(self, x0, aggregate, fill)
+
+    def explain(
+        self, x0: Any, *, aggregate: str = "proximity", fill: str = "inbag", mass: float = 0.8
+    ) -> Explanation:
+        """Say where the estimate at one point comes from, and which training rows would change it if left out.
+
+        Parameters
+        ----------
+        x0 : row of numbers, or table of one row
+            The point.
+        aggregate, fill : str
+            The estimate, as in `weights`: the same as `predict_proba` of a forest without a `prior`.
+        mass : float
+            Share of the weight that the heaviest rows should hold together.
+
+        """
+        return explain(self, x0, aggregate, fill, mass)
 
     @cached_property
     def _counts(self) -> NDArray[np.int32]:

@@ -1,0 +1,340 @@
+"""One estimate explained: a point enters; the training rows behind it leave, with what each of them adds to it.
+
+Only the pairs (training row, tree) that share the leaf of the point are looked at, so no index of the forest is made:
+memory is one comparison per row and tree of a block, plus the pairs found.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from html import escape
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kernelforest.kernel.training import Training
+
+if TYPE_CHECKING:  # the methods of the kernel call this module
+    from kernelforest.kernel.product import ForestKernel
+
+_BLOCK = 16_384  # training rows compared at once
+_SHOWN = 10  # rows of a printed table
+_NARROWEST = 2  # features named in a sentence
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class VotingPoints:
+    """The training rows with a weight at x0, heaviest first; rows of equal weight in the order of training.
+
+    The sum of weight times label (as a number) is the estimate at x0.
+    """
+
+    rows: NDArray[np.intp]  # (n_points,) numbers of training rows
+    weight: NDArray[np.float64]  # (n_points,) smoother weights W, sum one
+    share: NDArray[np.float64]  # (n_points,) of trees in which the row is in the leaf of x0, drawn or not
+    label: NDArray[Any]  # (n_points,) class labels, or values of a regression: (n_points, n_outputs) if several
+    features: NDArray[np.float64]  # (n_points, n_features) numbers as in training; levels by place
+    names: tuple[str, ...]  # of the features
+    x0: NDArray[np.float64]  # (n_features,)
+    n_rows: int  # training rows, voting or not
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __repr__(self) -> str:
+        return f"VotingPoints({len(self):,} of {self.n_rows:,} training rows, {len(self.names)} features)"
+
+    @property
+    def effective_neighbours(self) -> float:
+        """One over the sum of squared weights."""
+        return float(1.0 / (self.weight**2).sum())
+
+    def heaviest(self, mass: float = 0.8) -> int:
+        """The smallest number of rows that hold this share of the weight."""
+        check_mass(mass)
+        reached = np.searchsorted(self.weight.cumsum(), mass - 1e-12)  # sums of weights are rounded
+        return min(int(reached) + 1, len(self))
+
+    def frame(self) -> Any:
+        """One line per row: a pandas data frame, or a dict of columns where pandas is not installed."""
+        columns = {"row": self.rows, "weight": self.weight, "share": self.share, "label": _column(self.label)}
+        for name, values in zip(self.names, self.features.T, strict=True):
+            columns[f"feature {name}" if name in columns else name] = values
+        return as_table(columns)
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class Explanation:
+    """Where one estimate comes from: a sentence if printed, and the most influential rows as a table."""
+
+    points: VotingPoints
+    estimate: float  # p of `target`, or the value of a regression
+    target: Any  # the class whose probability this is, or None
+    classes: tuple[Any, ...]  # empty for a regression
+    mass: float  # share of the weight that `n_heaviest` rows hold
+    influence: NDArray[np.float64]  # (n_points,) change of the estimate without that row, in the order of `points`
+    narrowest: tuple[str, ...]  # features along which K falls fastest; empty if that is not known
+
+    @property
+    def n_heaviest(self) -> int:
+        """How many training rows hold `mass` of the weight."""
+        return self.points.heaviest(self.mass)
+
+    @property
+    def n_agreeing(self) -> int:
+        """How many of those are of the class `target`; none in a regression."""
+        return sum(label == self.target for label in self.points.label[: self.n_heaviest].tolist()) if self.classes else 0
+
+    def frame(self, most: int | None = None) -> Any:
+        """The rows by their influence, largest first: row, label, weight, share of trees, influence.
+
+        Influence is how much the estimate changes when the row is taken out of the leaves. The trees stay as they are: this
+        is exact for the average that was computed, and does not say what another forest, grown without the row, would say.
+        """
+        order = np.argsort(-np.abs(self.influence), kind="stable")[:most]
+        return as_table(
+            {
+                "row": self.points.rows[order],
+                "label": self.points.label[order],
+                "weight": self.points.weight[order],
+                "share": self.points.share[order],
+                "influence": self.influence[order],
+            }
+        )
+
+    def __str__(self) -> str:
+        return f"{self._head()}: {'; '.join([self._rows(), *self._shape()])}"
+
+    def __repr__(self) -> str:
+        return f"Explanation({self})"
+
+    def _repr_html_(self) -> str:
+        table = self.frame(_SHOWN)
+        head = "".join(f"<th>{escape(name)}</th>" for name in table)
+        lines = zip(*(list(table[name]) for name in table), strict=True)
+        body = "".join("<tr>" + "".join(f"<td>{escape(_cell(v))}</td>" for v in line) + "</tr>" for line in lines)
+        return f"<p>{escape(str(self))}</p><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+    def _head(self) -> str:
+        if not self.classes:
+            return f"value = {self.estimate:.4g}"
+        p = _probability(self.estimate)
+        return f"p = {p}" if self._is_positive() else f"p({self.target}) = {p}"
+
+    def _rows(self) -> str:
+        points, n = self.points, self.n_heaviest
+        holding = f"{n:,} of {points.n_rows:,} training rows hold {100 * self.mass:g} % of the weight"
+        if self.classes:
+            return f"{holding}, {self.n_agreeing:,} of them {'positive' if self._is_positive() else f'of class {self.target}'}"
+        values = points.label[:n]
+        return f"{holding}, with values from {values.min():.4g} to {values.max():.4g}"
+
+    def _shape(self) -> list[str]:
+        parts = [f"effective neighbours {self.points.effective_neighbours:,.0f}"]
+        return parts + ([f"the kernel is narrowest in {', '.join(self.narrowest)}"] if self.narrowest else [])
+
+    def _is_positive(self) -> bool:
+        """Whether the classes are 0 and 1, False and True or -1 and 1: then the second needs no name."""
+        return self.classes in ((0, 1), (-1, 1))
+
+
+class Shared(NamedTuple):
+    """Pairs of a training row and a tree in which the row is in the leaf of x0, ordered by row."""
+
+    rows: NDArray[np.intp]
+    trees: NDArray[np.intp]
+    mass: NDArray[np.float64]  # what the fill counts of the row there
+
+
+def voting_points(kernel: ForestKernel, x0: Any, aggregate: str, fill: str) -> VotingPoints:
+    """Find the training rows that vote at x0."""
+    return _vote(kernel._training, x0, aggregate, fill, kernel)[0]
+
+
+def explain(kernel: ForestKernel, x0: Any, aggregate: str, fill: str, mass: float) -> Explanation:
+    """Say where the estimate at x0 comes from."""
+    check_mass(mass)
+    training = kernel._training
+    if training.values.shape[1] != 1 and training.classes is None:
+        raise ValueError(f"explain needs one target, but the forest has {training.values.shape[1]}: use kernel.average")
+    points, shared = _vote(training, x0, aggregate, fill, kernel)
+    shares = points.weight @ training.values[points.rows]
+    target = int(shares.argmax()) if len(shares) > 2 else len(shares) - 1
+    y = training.values[:, target]
+    if aggregate == "mean" and len(shared.rows):
+        without = _means_without_each(shared, y, kernel.n_trees)[points.rows]
+    else:
+        without = _ratios_without_each(points.weight, y[points.rows])
+    without = np.where(np.isnan(without), _shares_without_each(training, y)[points.rows], without)
+    return Explanation(
+        points,
+        float(shares[target]),
+        None if training.classes is None else training.classes[target : target + 1].tolist()[0],
+        () if training.classes is None else tuple(training.classes.tolist()),
+        float(mass),
+        without - shares[target],
+        narrowest_features(kernel, x0)[:_NARROWEST],
+    )
+
+
+def narrowest_features(kernel: ForestKernel, x0: Any) -> tuple[str, ...]:
+    """Names of the features along which K falls, fastest first by the mean absolute derivative; empty if unknown."""
+    try:
+        found = kernel.derivatives(x0)
+    except (AttributeError, NotImplementedError):
+        return ()
+    steep = np.nan_to_num((np.abs(found.right) + np.abs(found.left)).reshape(-1) / 2.0)
+    return tuple(str(found.names[j]) for j in np.argsort(-steep, kind="stable") if steep[j] > 0)
+
+
+def check_mass(mass: Any) -> None:
+    """Check a share of the weight."""
+    if not isinstance(mass, int | float | np.number) or isinstance(mass, bool) or not 0 < mass <= 1:
+        raise ValueError(f"mass must be above 0 and at most 1, got {mass!r}")
+
+
+def feature_number(names: Sequence[str], feature: Any) -> int:
+    """The column of a feature given by its name or number.
+
+    >>> feature_number(("age", "height"), "height")
+    1
+    """
+    if isinstance(feature, str) and feature in names:
+        return names.index(feature)
+    if isinstance(feature, int | np.integer) and not isinstance(feature, bool) and 0 <= feature < len(names):
+        return int(feature)
+    known = ", ".join(names[:8]) + (", ..." if len(names) > 8 else "")
+    raise ValueError(f"feature must be a number from 0 to {len(names) - 1} or one of {known}; got {feature!r}")
+
+
+def as_table(columns: Mapping[str, Any]) -> Any:
+    """Columns as a pandas data frame, or as they are where pandas is not installed."""
+    try:
+        import pandas
+    except ImportError:
+        return dict(columns)
+    return pandas.DataFrame(columns)
+
+
+def read_point(training: Training, x0: Any) -> tuple[Any, NDArray[np.float64]]:
+    """Check that x0 is one row with the columns of training; return it as a table and as numbers."""
+    if hasattr(x0, "to_frame") and hasattr(x0, "index"):  # a row of a pandas frame
+        table = x0.to_frame().T
+    elif np.ndim(x0) == 1:
+        table = x0[None] if isinstance(x0, np.ndarray) else [list(x0)]
+    else:
+        table = x0
+    if np.shape(table) != (1, len(training.names)):
+        raise ValueError(f"x0 must be one row of {len(training.names)} features, got shape {np.shape(x0)}")
+    numbers = np.asarray(table, dtype=np.float64) if training.read is None else training.read(table)
+    return table, numbers[0]
+
+
+def _vote(training: Training, x0: Any, aggregate: str, fill: str, kernel: ForestKernel) -> tuple[VotingPoints, Shared]:
+    """The voting points of x0, and the pairs that the fill counts."""
+    _check_estimate(training, aggregate, fill)
+    table, numbers = read_point(training, x0)
+    rows, trees = _same_leaves(training.leaves, training.route(table)[0])
+    mass = np.ones(len(rows)) if training.weight is None else training.weight[rows]
+    if fill == "inbag":
+        mass = mass * kernel._counts[trees, rows]
+    elif fill == "oob":
+        mass = mass * (kernel._counts[trees, rows] == 0)
+    counted = mass > 0
+    shared = Shared(rows[counted], trees[counted], mass[counted])
+    weight = _weights(training, shared, aggregate)
+    order = np.argsort(-weight, kind="stable")[: np.count_nonzero(weight)]
+    together = np.bincount(rows, minlength=len(weight)) / training.leaves.shape[1]
+    labels = training.values[order]
+    if training.classes is not None:
+        labels = training.classes[labels.argmax(axis=1)]
+    elif labels.shape[1] == 1:
+        labels = labels[:, 0]
+    points = VotingPoints(
+        order, weight[order], together[order], labels, training.matrix()[order], training.names, numbers, len(weight)
+    )
+    return points, shared
+
+
+def _same_leaves(leaves: NDArray[np.int32], mine: NDArray[np.int32]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Rows and trees of training whose leaf is that of x0, by blocks of rows."""
+    found = [np.nonzero(leaves[first : first + _BLOCK] == mine) for first in range(0, len(leaves), _BLOCK)]
+    rows = np.concatenate([some + k * _BLOCK for k, (some, _) in enumerate(found)])
+    return rows, np.concatenate([trees for _, trees in found])
+
+
+def _weights(training: Training, shared: Shared, aggregate: str) -> NDArray[np.float64]:
+    """Smoother weights of all training rows; where no tree has an opinion, those of the class shares of the data."""
+    parts = shared.mass
+    if aggregate == "mean":
+        parts = parts / np.bincount(shared.trees, parts)[shared.trees]
+    out = np.bincount(shared.rows, parts, len(training.leaves))
+    if not len(shared.rows):
+        out = np.ones(len(training.leaves)) if training.weight is None else training.weight
+    return np.asarray(out / out.sum())
+
+
+def _ratios_without_each(weight: NDArray[np.float64], y: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Weighted average without each of its rows in turn; NaN if that leaves none.
+
+    >>> _ratios_without_each(np.array([0.5, 0.25, 0.25]), np.array([1.0, 0.0, 1.0]))
+    array([0.5       , 1.        , 0.66666667])
+    """
+    if len(weight) == 1:
+        return np.array([np.nan])
+    return np.asarray((weight @ y - weight * y) / (1.0 - weight))
+
+
+def _means_without_each(shared: Shared, y: NDArray[np.float64], n_trees: int) -> NDArray[np.float64]:
+    """Mean of leaf averages without each training row in turn; NaN if that leaves no tree an opinion.
+
+    A tree in which the row was alone with x0 has no opinion any more, so that the mean is over one tree less.
+    """
+    rows, trees, mass = shared
+    totals, sums = np.bincount(trees, mass, n_trees), np.bincount(trees, mass * y[rows], n_trees)
+    sizes = np.bincount(trees, minlength=n_trees)
+    with_all = np.divide(sums, totals, out=np.zeros(n_trees), where=sizes > 0)
+    alone = sizes[trees] == 1
+    rest = np.where(alone, 1.0, totals[trees] - mass)
+    without = np.where(alone, 0.0, (sums[trees] - mass * y[rows]) / rest)
+    left = np.count_nonzero(sizes) - np.bincount(rows, alone, len(y))
+    total = with_all.sum() + np.bincount(rows, without - with_all[trees], len(y))
+    return np.divide(total, left, out=np.full(len(y), np.nan), where=left > 0)
+
+
+def _shares_without_each(training: Training, y: NDArray[np.float64]) -> NDArray[np.float64]:
+    """What is said where no tree has an opinion, without each training row in turn: the average of all the others."""
+    weight = np.ones(len(y)) if training.weight is None else training.weight
+    left = weight.sum() - weight
+    return np.divide(weight @ y - weight * y, left, out=np.full(len(y), np.nan), where=left > 0)
+
+
+def _check_estimate(training: Training, aggregate: Any, fill: Any) -> None:
+    if isinstance(aggregate, str) and aggregate == "vote":
+        raise ValueError("aggregate='vote' has no weights: a vote rounds the shares of a leaf, which is not linear in labels")
+    if not isinstance(aggregate, str) or aggregate not in ("mean", "proximity"):
+        raise ValueError(f"aggregate must be one of ['mean', 'proximity'], got {aggregate!r}")
+    if not isinstance(fill, str) or fill not in ("inbag", "all", "oob"):
+        raise ValueError(f"fill must be one of ['inbag', 'all', 'oob'], got {fill!r}")
+    if fill == "oob" and training.draws is None:
+        raise ValueError("fill='oob' needs rows that a tree did not draw; every tree was grown on all rows")
+
+
+def _probability(p: float) -> str:
+    """Two digits, or as many as tell it from 0 and 1.
+
+    >>> _probability(0.3123), _probability(0.9996), _probability(1.0)
+    ('0.31', '0.9996', '1.00')
+    """
+    rest = min(p, 1.0 - p)
+    return f"{p:.{2 if rest < 1e-6 else max(2, -int(np.floor(np.log10(rest))))}f}"
+
+
+def _column(label: NDArray[Any]) -> Any:
+    return label if label.ndim == 1 else [tuple(line) for line in label.tolist()]
+
+
+def _cell(value: Any) -> str:
+    return f"{value:.4g}" if isinstance(value, float | np.floating) else str(value)

@@ -1,0 +1,492 @@
+"""What the kernel looks like around a point: a forest and a row enter; profiles, derivatives and level sets leave.
+
+In our own forests a leaf is a known box, so one walk down each tree gives K(x0 + h e_j, x0) for every feature j and every h.
+Of other forests only leaf numbers are known: there, changed copies of the row are sent through.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from kernelforest._engine import faces as engine
+from kernelforest.data import is_frame
+from kernelforest.forest import Forest
+from kernelforest.growing import announced_compiling, in_threads
+from kernelforest.kernel.training import Training
+
+STEP = 0.2  # standard deviations, as in the paper's spam example
+MOST_ROWS = 1_000  # of the training rows, over which derivatives are averaged
+_BLOCK = 256  # rows per piece of work
+_COPIES = 4_000_000  # numbers in one batch of changed copies
+_NO_NODES = "kind='path' needs the nodes of the trees, which are only known for forests of this package"
+
+
+@dataclass(frozen=True)
+class Faces:
+    """The leaf of a row in each tree, as a box: feature j may take the values lower < v <= upper.
+
+    Infinite where nothing bounds it. Categorical features have no faces.
+    """
+
+    lower: NDArray[np.float64]  # (n_features, n_trees)
+    upper: NDArray[np.float64]  # (n_features, n_trees)
+
+
+@dataclass(frozen=True)
+class Profile:
+    """The step function h -> K(x0 + h e_j, x0) of one feature.
+
+    It has the value k[i] for cuts[i - 1] < x0_j + h <= cuts[i]. Call it with any h.
+    """
+
+    feature: str
+    x0: float  # value of the feature
+    cuts: NDArray[np.float64]  # (n_cuts,) ascending
+    k: NDArray[np.float64]  # (n_cuts + 1,) between them
+
+    @property
+    def h(self) -> NDArray[np.float64]:
+        """Breakpoints: the cuts seen from x0. The function is continuous from the left."""
+        return self.cuts - self.x0
+
+    def at(self, h: ArrayLike) -> NDArray[np.float64]:
+        """Value at one or many steps h, exactly K of the row with x0_j + h in place of x0_j.
+
+        >>> Profile("age", 40.0, np.array([35.0, 50.0]), np.array([0.2, 1.0, 0.6])).at([-5, 0, 10, 11])
+        array([0.2, 1. , 1. , 0.6])
+        """
+        steps = np.asarray(h, dtype=np.float64)
+        if np.isnan(steps).any():
+            raise ValueError(f"h must be a number, got {h!r}")
+        return self.k[np.searchsorted(self.cuts, self.x0 + steps, side="left")]
+
+    __call__ = at
+
+    def frame(self) -> Any:
+        """The pieces from left to right: after which h they begin, up to which they reach, and the value."""
+        ends = np.concatenate([[-np.inf], self.h, [np.inf]])
+        return _frame({"after": ends[:-1], "upto": ends[1:], "k": self.k})
+
+
+@dataclass(frozen=True)
+class Derivatives:
+    """One-sided differences of the kernel at a row: (K(x0 ± h_j e_j, x0) - K(x0, x0)) / h_j, never positive.
+
+    NaN where a step has no meaning or no length: categorical features, values missing in x0, and, unless h was given,
+    features that are constant in training.
+    """
+
+    names: tuple[str, ...]
+    right: NDArray[np.float64]  # (n_features,) or (n_rows, n_features): x0_j + h_j
+    left: NDArray[np.float64]  # the same for x0_j - h_j
+    h: NDArray[np.float64]  # (n_features,)
+
+    def frame(self) -> Any:
+        """One line per feature, or per row and feature."""
+        n_rows = self.right.size // len(self.names)
+        columns: dict[str, Any] = {} if self.right.ndim == 1 else {"row": np.repeat(np.arange(n_rows), len(self.names))}
+        columns["feature"] = np.tile(np.array(self.names, dtype=object), n_rows)
+        return _frame(columns | {"right": self.right.ravel(), "left": self.left.ravel(), "h": np.tile(self.h, n_rows)})
+
+
+@dataclass(frozen=True)
+class DerivativeImportance:
+    """Mean absolute derivative of the kernel over rows, both directions averaged: how narrow it is along each feature.
+
+    A derivative is per unit of its feature. `per_sd` is per standard deviation of the training column, to compare features.
+    """
+
+    names: tuple[str, ...]
+    mean: NDArray[np.float64]  # (n_features,)
+    error: NDArray[np.float64]  # (n_features,) standard error of the mean over rows
+    per_sd: NDArray[np.float64]  # (n_features,)
+    n_rows: int
+
+    def frame(self) -> Any:
+        """One line per feature."""
+        names = np.array(self.names, dtype=object)
+        return _frame({"feature": names, "mean": self.mean, "error": self.error, "per_sd": self.per_sd})
+
+
+@dataclass(frozen=True)
+class LevelSets:
+    """The kernel K(z, x0) on a grid, z being x0 with two of its features replaced: k[a, b] belongs to x[a] and y[b]."""
+
+    x: NDArray[np.float64]  # (n_x,)
+    y: NDArray[np.float64]  # (n_y,)
+    k: NDArray[np.float64]  # (n_x, n_y)
+    x0: NDArray[np.float64]  # (2,) where the row itself is
+    names: tuple[str, str]
+
+    def frame(self) -> Any:
+        """One line per point of the grid."""
+        return _frame({"x": np.repeat(self.x, len(self.y)), "y": np.tile(self.y, len(self.x)), "k": self.k.ravel()})
+
+
+def faces(training: Training, x0: Any) -> Faces:
+    """Boxes of the leaves of one row, by one walk down each tree."""
+    return _faces_of(_own_forest(training, "faces"), _one_row(training, x0)[1])
+
+
+def profile(training: Training, x0: Any, feature: int | str) -> Profile:
+    """Exact profile of the kernel along one feature."""
+    forest = _own_forest(training, "profile")
+    j = _numeric_feature(training, feature)
+    row = _one_row(training, x0)[1]
+    if not np.isfinite(row[j]):
+        raise ValueError(f"x0 must have a finite value of feature {training.names[j]!r} to step from, got {row[j]}")
+    box = _faces_of(forest, row)
+    lower, upper = np.sort(box.lower[j]), np.sort(box.upper[j])
+    cuts = np.unique(np.concatenate([lower, upper]))
+    cuts = cuts[np.isfinite(cuts)]
+    before = np.append(-np.inf, cuts)  # a tree holds (before, next] if it was entered and not yet left
+    held = np.searchsorted(lower, before, side="right") - np.searchsorted(upper, before, side="right")
+    return Profile(training.names[j], float(row[j]), cuts, held / forest.n_trees)
+
+
+def derivatives(training: Training, x0: Any, h: NDArray[np.float64], kind: str, decay: float) -> Derivatives:
+    """Derivatives at one row or many; steps of length NaN give NaN."""
+    table, single = _as_table(x0)
+    right, left = _differences(training, table, _read(training, table), h, _read_decay(kind, decay))
+    return Derivatives(training.names, right[0] if single else right, left[0] if single else left, h)
+
+
+def derivative_importance(
+    training: Training, X: Any, h: NDArray[np.float64], default: NDArray[np.float64], kind: str, decay: float
+) -> DerivativeImportance:
+    """Average derivatives over rows. Without X, over at most 1,000 training rows, drawn with a fixed seed."""
+    if X is None:
+        table = matrix = _some_training_rows(training)
+    else:
+        table = _as_table(X)[0]
+        matrix = _read(training, table)
+    right, left = _differences(training, table, matrix, h, _read_decay(kind, decay))
+    size = (np.abs(right) + np.abs(left)) / 2.0
+    n_known = (~np.isnan(size)).sum(axis=0)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        mean = np.nansum(size, axis=0) / n_known
+        error = np.sqrt(np.nansum((size - mean) ** 2, axis=0) / (n_known - 1.0) / n_known)
+    error[n_known < 2] = np.nan
+    return DerivativeImportance(training.names, mean, error, mean * (default / STEP), len(size))
+
+
+def level_sets(training: Training, x0: Any, features: Sequence[int | str], grid: Any) -> LevelSets:
+    """The kernel on a grid over two features."""
+    if isinstance(features, str) or len(features) != 2:
+        raise ValueError(f"features must name two features, got {features!r}")
+    i, j = (_numeric_feature(training, f) for f in features)
+    if i == j:
+        raise ValueError(f"features must name two different features, got {features!r}")
+    table, row = _one_row(training, x0)
+    x, y = _read_grid(training, grid, (i, j))
+    if training.forest is not None:
+        k = _own_levels(_faces_of(training.forest, row), i, j, x, y)
+    else:
+        k = _foreign_levels(training, table, row, i, j, x, y)
+    return LevelSets(x, y, k, row[[i, j]], (training.names[i], training.names[j]))
+
+
+def path_matrix(training: Training, X: Any, Z: Any, decay: float) -> NDArray[np.float64]:
+    """The path kernel, dense: mean over trees of decay to the power of the number of splits between two leaves."""
+    if training.forest is None:
+        raise ValueError(_NO_NODES)
+    forest, powers = training.forest, _powers(training.forest, _check_decay(decay))
+    columns = training.leaves if Z is None else training.route(Z)
+    rows = training.leaves if X is None else training.route(X)
+    out = np.zeros((len(rows), len(columns)))
+    deepest = int(np.diff(forest.starts[:, 0]).max())
+
+    def block(part: slice) -> None:
+        engine.path_rows(rows[part], columns, forest.nodes, forest.starts, deepest, powers, out[part])
+        out[part] /= forest.n_trees
+
+    _run(block, len(rows), training.threads)
+    return out
+
+
+def default_steps(training: Training) -> NDArray[np.float64]:
+    """0.2 standard deviations of each training column, over its finite values; NaN if constant or categorical."""
+    steps = np.array([STEP * _spread(column) for column in _columns(training)])
+    steps[_categorical(training)] = np.nan
+    return steps
+
+
+def read_steps(training: Training, h: Any) -> NDArray[np.float64]:
+    """Check steps given by the user: one for all features, or one each."""
+    p = len(training.names)
+    try:
+        steps = np.asarray(h, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise ValueError(f"h must be a number or one per feature ({p}), got {h!r}") from None
+    if steps.shape not in ((), (p,)):
+        raise ValueError(f"h must be a number or one per feature ({p}), got shape {steps.shape}")
+    wrong = ~(np.isfinite(steps) & (steps > 0.0))
+    if wrong.any():
+        raise ValueError(f"h must be finite and > 0, got {steps[wrong].ravel()[0]}")
+    return np.broadcast_to(steps, (p,)).copy()
+
+
+def _differences(
+    training: Training, table: Any, matrix: NDArray[np.float64], h: NDArray[np.float64], decay: float | None
+) -> NDArray[np.float64]:
+    """Differences over h, (2, rows, features); `table` are the same rows in the form that the forest reads."""
+    if training.forest is not None:
+        out = _own_differences(training.forest, matrix, h, decay, training.threads)
+    elif decay is not None:
+        raise ValueError(_NO_NODES)
+    else:
+        out = _foreign_differences(training, table, matrix, h)
+    out /= h
+    out += np.where(np.isnan(matrix), np.nan, 0.0)[:, None, :]
+    out[:, :, _categorical(training)] = np.nan
+    return np.ascontiguousarray(out.swapaxes(0, 1))
+
+
+# ---- our own forests ----
+
+
+def _own_forest(training: Training, what: str) -> Forest:
+    if training.forest is None:
+        raise ValueError(
+            f"{what} needs the cuts of the trees, which are only known for forests of this package; "
+            "derivatives and level_sets work on any forest"
+        )
+    return training.forest
+
+
+def _faces_of(forest: Forest, row: NDArray[np.float64]) -> Faces:
+    lower, upper = np.full((2, len(row), forest.n_trees), np.inf)
+    np.negative(lower, out=lower)
+    with announced_compiling():
+        engine.find_faces(row, forest.nodes, forest.sets, forest.starts, lower, upper)
+    return Faces(lower, upper)
+
+
+def _own_differences(
+    forest: Forest, matrix: NDArray[np.float64], h: NDArray[np.float64], decay: float | None, threads: int
+) -> NDArray[np.float64]:
+    """K(x0 ± h_j e_j, x0) - 1, (rows, 2, features), by one walk of each row down each tree."""
+    lost = np.zeros((len(matrix), 2, matrix.shape[1]))
+    powers = np.empty(0) if decay is None else _powers(forest, decay)
+    deepest = int(np.diff(forest.starts[:, 0]).max())
+
+    def block(part: slice) -> None:
+        trees = forest.nodes, forest.sets, forest.starts, deepest
+        engine.losses(matrix[part], h, *trees, powers, lost[part])
+
+    _run(block, len(matrix), threads)
+    lost /= -forest.n_trees
+    return lost
+
+
+def _own_levels(
+    box: Faces, i: int, j: int, x: NDArray[np.float64], y: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Share of trees whose box holds each point. Each tree adds one to a rectangle, noted at its four corners."""
+    left, right = (np.searchsorted(x, face[i], side="right") for face in (box.lower, box.upper))
+    bottom, top = (np.searchsorted(y, face[j], side="right") for face in (box.lower, box.upper))
+    corners = np.zeros((len(x) + 1, len(y) + 1), np.int64)
+    for a, b, sign in ((left, bottom, 1), (right, top, 1), (left, top, -1), (right, bottom, -1)):
+        np.add.at(corners, (a, b), sign)
+    counts = corners.cumsum(axis=0).cumsum(axis=1)[:-1, :-1]
+    return np.asarray(counts / box.lower.shape[1])
+
+
+def _powers(forest: Forest, decay: float) -> NDArray[np.float64]:
+    """decay ** m for every number of splits that can lie between two leaves of a tree."""
+    return np.float64(decay) ** np.arange(int(np.diff(forest.starts[:, 0]).max()) + 1)
+
+
+# ---- other forests: changed copies ----
+
+
+def _foreign_differences(
+    training: Training, table: Any, matrix: NDArray[np.float64], h: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """K(x0 ± h_j e_j, x0) - K(x0, x0) from leaf numbers, (rows, 2, features)."""
+    n, p = matrix.shape
+    out = np.empty((n, 2, p))
+    home = training.route(table)
+    step = max(1, _COPIES // (2 * p * (p + home.shape[1])))
+    for first in range(0, n, step):
+        which = np.repeat(np.arange(first, min(first + step, n)), 2 * p)
+        changed = matrix[which]
+        steps = changed.reshape(-1, 2, p, p)
+        at = np.arange(p)
+        moves = np.where(np.isnan(h), 0.0, h)
+        steps[:, 0, at, at] += moves
+        steps[:, 1, at, at] -= moves
+        shared = _shares(training, table, which, changed, home[which])
+        out[first : first + step] = shared.reshape(-1, 2, p)
+    return out - (home >= 0).mean(axis=1)[:, None, None]
+
+
+def _foreign_levels(
+    training: Training,
+    table: Any,
+    row: NDArray[np.float64],
+    i: int,
+    j: int,
+    x: NDArray[np.float64],
+    y: NDArray[np.float64],
+) -> NDArray[np.float64]:
+    home = training.route(table)
+    k = np.empty(len(x) * len(y))
+    step = max(1, _COPIES // (len(row) + home.shape[1]))
+    for first in range(0, len(k), step):
+        points = np.arange(first, min(first + step, len(k)))
+        changed = np.tile(row, (len(points), 1))
+        changed[:, i], changed[:, j] = x[points // len(y)], y[points % len(y)]
+        k[points] = _shares(training, table, np.zeros(len(points), np.intp), changed, home)
+    return k.reshape(len(x), len(y))
+
+
+def _shares(
+    training: Training, table: Any, which: NDArray[np.intp], changed: NDArray[np.float64], home: NDArray[np.int32]
+) -> NDArray[np.float64]:
+    """Share of trees in which changed copies of the rows `which` of a table are in the leaf they came from."""
+    copies: Any = changed
+    if hasattr(table, "iloc"):  # the forest may want the names and types of a pandas frame
+        copies = table.iloc[which].reset_index(drop=True)
+        numeric = [c for c, dtype in enumerate(table.dtypes) if getattr(dtype, "kind", "O") in "fiub"]
+        copies = copies.assign(**{str(table.columns[c]): changed[:, c] for c in numeric})
+    leaves = training.route(copies)
+    return np.asarray(((leaves == home) & (home >= 0)).mean(axis=1))
+
+
+# ---- reading ----
+
+
+def _as_table(x0: Any) -> tuple[Any, bool]:
+    """A row as a table of one row, and whether it was one row without the table."""
+    if is_frame(x0):
+        return x0, False
+    if hasattr(x0, "to_frame"):  # a row taken out of a pandas frame
+        return x0.to_frame().T.infer_objects(), True
+    if isinstance(x0, list | tuple):
+        flat = len(x0) > 0 and all(np.ndim(v) == 0 for v in x0)
+        return ([list(x0)] if flat else x0), flat
+    array = np.asarray(x0)
+    return (array[None, :], True) if array.ndim == 1 else (array, False)
+
+
+def _read(training: Training, table: Any) -> NDArray[np.float64]:
+    matrix = np.asarray(table, dtype=np.float64) if training.read is None else training.read(table)
+    if matrix.ndim != 2 or matrix.shape[1] != len(training.names):
+        raise ValueError(f"x0 must have {len(training.names)} features, got shape {matrix.shape}")
+    return matrix
+
+
+def _one_row(training: Training, x0: Any) -> tuple[Any, NDArray[np.float64]]:
+    table, _ = _as_table(x0)
+    matrix = _read(training, table)
+    if len(matrix) != 1:
+        raise ValueError(f"x0 must be one row, got {len(matrix)}")
+    return table, matrix[0]
+
+
+def _numeric_feature(training: Training, feature: Any) -> int:
+    """Number of a feature given by number or name."""
+    p = len(training.names)
+    if isinstance(feature, str):
+        if feature not in training.names:
+            raise ValueError(f"feature must be one of {list(training.names)}, got {feature!r}")
+        j = training.names.index(feature)
+    elif isinstance(feature, Integral) and not isinstance(feature, bool) and 0 <= feature < p:
+        j = int(feature)
+    else:
+        raise ValueError(f"feature must be a name or a number from 0 to {p - 1}, got {feature!r}")
+    if _categorical(training)[j]:
+        raise ValueError(f"feature must be numeric, got {training.names[j]!r}, which is categorical")
+    return j
+
+
+def _categorical(training: Training) -> NDArray[np.bool_]:
+    if training.forest is None:
+        return np.zeros(len(training.names), dtype=bool)
+    return np.asarray((training.forest.columns.kinds & 1) != 0)
+
+
+def _columns(training: Training) -> Iterator[NDArray[np.float64]]:
+    """Finite values of each training column."""
+    if training.forest is None:
+        for column in training.matrix().T:
+            yield column[np.isfinite(column)]
+        return
+    columns = training.forest.columns
+    for codes, first, stop in zip(columns.codes, columns.offsets[:-1], columns.offsets[1:], strict=True):
+        values = columns.highs[first:stop][codes[codes < stop - first]]
+        yield values[np.isfinite(values)]
+
+
+def _spread(column: NDArray[np.float64]) -> float:
+    """Standard deviation, NaN if there is none."""
+    if not len(column) or column.min() == column.max():
+        return np.nan
+    return float(column.std())
+
+
+def _some_training_rows(training: Training) -> NDArray[np.float64]:
+    n = len(training.leaves)
+    rows = np.arange(n) if n <= MOST_ROWS else np.sort(np.random.default_rng(0).choice(n, MOST_ROWS, replace=False))
+    return training.matrix()[rows]
+
+
+def _read_grid(
+    training: Training, grid: Any, features: tuple[int, int]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    law = "grid must be an integer >= 2 or a pair of ascending arrays of finite numbers"
+    if isinstance(grid, Integral) and not isinstance(grid, bool):
+        if grid < 2:
+            raise ValueError(f"{law}, got {grid}")
+        x, y = (_span(training, j, int(grid)) for j in features)
+        return x, y
+    if isinstance(grid, str) or not hasattr(grid, "__len__") or len(grid) != 2:
+        raise ValueError(f"{law}, got {grid!r}")
+    x, y = (np.asarray(side, dtype=np.float64) for side in grid)
+    for side in (x, y):
+        if side.ndim != 1 or not len(side) or not np.isfinite(side).all() or (np.diff(side) < 0).any():
+            raise ValueError(f"{law}, got {side!r}")
+    return x, y
+
+
+def _span(training: Training, j: int, n_points: int) -> NDArray[np.float64]:
+    column = next(column for number, column in enumerate(_columns(training)) if number == j)
+    if not len(column):
+        raise ValueError(f"grid must be given: feature {training.names[j]!r} has no finite value in training")
+    return np.linspace(column.min(), column.max(), n_points)
+
+
+def _read_decay(kind: Any, decay: Any) -> float | None:
+    """The decay of kind "path"; None for kind "leaf"."""
+    if not isinstance(kind, str) or kind not in ("leaf", "path"):
+        raise ValueError(f"kind must be one of ['leaf', 'path'], the kinds with derivatives, got {kind!r}")
+    return _check_decay(decay) if kind == "path" else None
+
+
+def _check_decay(decay: Any) -> float:
+    if isinstance(decay, bool) or not isinstance(decay, Real) or not 0.0 <= float(decay) < 1.0:
+        raise ValueError(f"decay must be a number in [0, 1), got {decay!r}")
+    return float(decay)
+
+
+def _run(block: Callable[[slice], None], n_rows: int, threads: int) -> None:
+    size = max(1, min(_BLOCK, -(-n_rows // threads)))
+    with announced_compiling():
+        for _ in in_threads(block, [slice(i, min(i + size, n_rows)) for i in range(0, n_rows, size)], threads):
+            pass
+
+
+def _frame(columns: dict[str, Any]) -> Any:
+    """A pandas frame, or the dict of its columns where pandas is not installed."""
+    try:
+        from pandas import DataFrame
+    except ImportError:
+        return columns
+    return DataFrame(columns)
