@@ -17,7 +17,7 @@ from kernelforest.growing import announced_compiling, draw_counts, grow_forest, 
 
 AGGREGATES = {"vote": route.VOTE, "mean": route.MEAN, "proximity": route.PROXIMITY}
 FILLS = ("inbag", "all", "oob")
-_BLOCK = 16_384  # most rows sent together; their numbers fit in 16 bits
+_BLOCK = 32_768  # most rows sent together; their numbers fit in 16 bits
 
 
 @dataclass(frozen=True)

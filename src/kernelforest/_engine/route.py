@@ -25,10 +25,11 @@ TILE = 64  # rows coded at a time, so that they stay in the fastest memory
 U = np.uint64
 ZERO, ONE, TWO, THREE, FOUR = U(0), U(1), U(2), U(3), U(4)
 
-jit = njit(nogil=True, cache=True, error_model="numpy")
+jit = njit(nogil=True, cache=True, error_model="numpy", _nrt=False)  # no reference counting, see grow.py
+allocating = njit(nogil=True, cache=True, error_model="numpy")
 
 
-@jit
+@allocating
 def code_rows(z, router, codes):
     """Code a block of rows, (rows, features), into (used columns, rows). Returns whether anything is missing."""
     top = np.iinfo(codes.dtype).max
@@ -194,74 +195,80 @@ def settle(order, start, end, leaf, tree, base, aggregate, opinion, sums, out):
 
 
 @jit
+def descend_tree(codes, quick, router, tree, aggregate, sums, out, orders, stack, opinion):
+    """Send a block of coded rows down one tree."""
+    n = codes.shape[1]
+    shape = router.shape
+    words = router.words[router.starts[tree, 0] : router.starts[tree + 1, 0]]
+    extras = router.extras[router.starts[tree, 0] : router.starts[tree + 1, 0]]
+    sets = router.sets[router.starts[tree, 2] : router.starts[tree + 1, 2]]
+    base = router.starts[tree, 1]
+    for i in range(n):
+        orders[0, i] = i
+    stack[0, 0], stack[0, 1], stack[0, 2], stack[0, 3] = ZERO, ZERO, U(n), ZERO
+    height = 1
+    while height > 0:
+        height -= 1
+        node, start, end, side = stack[height, 0], stack[height, 1], stack[height, 2], stack[height, 3]
+        while True:
+            word = words[node]
+            child = word >> shape.child
+            order = orders[side]
+            if child == node:
+                settle(order, start, end, extras[node], tree, base, aggregate, opinion, sums, out)
+                break
+            if end - start <= FEW:
+                last = end - ONE
+                while start < end:
+                    i1, i2, i3 = min(start + ONE, last), min(start + TWO, last), min(start + THREE, last)
+                    r0, r1, r2, r3 = U(order[start]), U(order[i1]), U(order[i2]), U(order[i3])
+                    a0 = a1 = a2 = a3 = node
+                    while quick:
+                        b0, b1 = step(codes, r0, a0, words, shape), step(codes, r1, a1, words, shape)
+                        b2, b3 = step(codes, r2, a2, words, shape), step(codes, r3, a3, words, shape)
+                        if (a0 ^ b0) | (a1 ^ b1) | (a2 ^ b2) | (a3 ^ b3) == ZERO:
+                            break
+                        a0, a1, a2, a3 = b0, b1, b2, b3
+                    for k in range(min(FOUR, end - start)):
+                        i = start + U(k)
+                        a = a0 if k == 0 else a1 if k == 1 else a2 if k == 2 else a3
+                        if not quick:
+                            a = walk_with_care(codes, U(order[i]), node, words, extras, shape, sets)
+                        settle(order, i, i + ONE, extras[a], tree, base, aggregate, opinion, sums, out)
+                    start += FOUR
+                break
+            column = codes[(word >> shape.column) & shape.column_mask]
+            target = orders[ONE - side]
+            if quick:
+                middle = split(column, word & shape.cut_mask, order, target, start, end)
+            else:
+                middle = split_with_care(column, word, extras[node], shape, sets, order, target, start, end)
+            side = ONE - side
+            if middle == start:
+                node = child + ONE
+            elif middle == end:
+                node = child
+            else:
+                stack[height, 0], stack[height, 1] = child + ONE, middle
+                stack[height, 2], stack[height, 3] = end, side
+                height += 1
+                node, end = child, middle
+
+
+@allocating
 def descend(codes, quick, router, aggregate, sums, out):
     """Send a block of coded rows down every tree. Without `sums`, out[row, tree] is the leaf; with, out[row] is added to.
 
     `quick` says that nothing is missing and no column categorical, so that plain comparisons do.
     """
-    n = codes.shape[1]
-    shape = router.shape
-    orders = np.empty((2, n), np.uint16)
+    orders = np.empty((2, codes.shape[1]), np.uint16)
     stack = np.empty((router.deepest + 2, 4), np.uint64)
     opinion = np.empty(out.shape[1])
     for tree in range(router.starts.shape[0] - 1):
-        words = router.words[router.starts[tree, 0] : router.starts[tree + 1, 0]]
-        extras = router.extras[router.starts[tree, 0] : router.starts[tree + 1, 0]]
-        sets = router.sets[router.starts[tree, 2] : router.starts[tree + 1, 2]]
-        base = router.starts[tree, 1]
-        for i in range(n):
-            orders[0, i] = i
-        stack[0, 0], stack[0, 1], stack[0, 2], stack[0, 3] = ZERO, ZERO, U(n), ZERO
-        height = 1
-        while height > 0:
-            height -= 1
-            node, start, end, side = stack[height, 0], stack[height, 1], stack[height, 2], stack[height, 3]
-            while True:
-                word = words[node]
-                child = word >> shape.child
-                order = orders[side]
-                if child == node:
-                    settle(order, start, end, extras[node], tree, base, aggregate, opinion, sums, out)
-                    break
-                if end - start <= FEW:
-                    last = end - ONE
-                    while start < end:
-                        i1, i2, i3 = min(start + ONE, last), min(start + TWO, last), min(start + THREE, last)
-                        r0, r1, r2, r3 = U(order[start]), U(order[i1]), U(order[i2]), U(order[i3])
-                        a0 = a1 = a2 = a3 = node
-                        while quick:
-                            b0, b1 = step(codes, r0, a0, words, shape), step(codes, r1, a1, words, shape)
-                            b2, b3 = step(codes, r2, a2, words, shape), step(codes, r3, a3, words, shape)
-                            if (a0 ^ b0) | (a1 ^ b1) | (a2 ^ b2) | (a3 ^ b3) == ZERO:
-                                break
-                            a0, a1, a2, a3 = b0, b1, b2, b3
-                        for k in range(min(FOUR, end - start)):
-                            i = start + U(k)
-                            a = a0 if k == 0 else a1 if k == 1 else a2 if k == 2 else a3
-                            if not quick:
-                                a = walk_with_care(codes, U(order[i]), node, words, extras, shape, sets)
-                            settle(order, i, i + ONE, extras[a], tree, base, aggregate, opinion, sums, out)
-                        start += FOUR
-                    break
-                column = codes[(word >> shape.column) & shape.column_mask]
-                target = orders[ONE - side]
-                if quick:
-                    middle = split(column, word & shape.cut_mask, order, target, start, end)
-                else:
-                    middle = split_with_care(column, word, extras[node], shape, sets, order, target, start, end)
-                side = ONE - side
-                if middle == start:
-                    node = child + ONE
-                elif middle == end:
-                    node = child
-                else:
-                    stack[height, 0], stack[height, 1] = child + ONE, middle
-                    stack[height, 2], stack[height, 3] = end, side
-                    height += 1
-                    node, end = child, middle
+        descend_tree(codes, quick, router, tree, aggregate, sums, out, orders, stack, opinion)
 
 
-@jit
+@allocating
 def add_out_of_bag(leaves, starts, draws, sums, aggregate, own, labels, out, n_trees):
     """Add opinions about training rows over the trees that did not draw them; `own` is what a row put in the fill itself."""
     opinion = np.empty(out.shape[1])
