@@ -181,3 +181,19 @@ def test_extreme_weights_give_probabilities():
         weight = np.linspace(1, 2, 20) * scale
         proba = KernelForestClassifier(5, leaf_size=5, random_state=0).fit(X, y, sample_weight=weight).predict_proba(X)
         np.testing.assert_allclose(proba.sum(axis=1), 1.0)
+
+
+def test_columns_of_the_same_name_are_refused():
+    with pytest.raises(ValueError, match="distinct column names.*'a'"):
+        KernelForestClassifier(5).fit(pd.DataFrame(X, columns=["a", "a"]), y)
+
+
+def test_one_row_leaves_nothing_to_score_out_of_bag():
+    with pytest.warns(UserWarning, match="drawn by every tree"):
+        assert not hasattr(KernelForestClassifier(3, random_state=0).fit([[1.0]], [0]), "oob_score_")
+
+
+def test_a_fraction_of_the_rows_is_not_cut_short_by_rounding():
+    table = np.arange(100.0)[:, None]
+    counts = KernelForestClassifier(2, max_samples=0.29, random_state=0).fit(table, table[:, 0] > 50).inbag_counts_
+    assert (counts.sum(axis=0) == 29).all()

@@ -137,7 +137,7 @@ def test_a_missing_date_is_missing(beside_text):
     if beside_text:
         frame["c"] = colors(rows()[:, 2])
     codes = fit(frame, labels(rows())).forest_.columns.codes[0]
-    # BUG: NaT becomes the smallest number, -2^63
+    # as a number NaT is -2^63
     np.testing.assert_array_equal(codes == MISSING, np.arange(N) % 5 == 0)
 
 
@@ -285,7 +285,7 @@ def test_labels_may_come_in_every_container():
 
 def test_labels_of_several_kinds_are_refused_or_come_back():
     y = np.array([1, "a"] * 30, dtype=object)
-    # BUG: 1 comes back as "1"
+    # numpy would make both of them text
     try:
         model = fit(rows(), y)
     except (TypeError, ValueError):
@@ -352,7 +352,8 @@ def test_merged_codes_keep_the_order_and_cover_their_values():
     assert (columns.lows[codes] <= x[:, 0]).all()
     assert (x[:, 0] <= columns.highs[codes]).all()
     assert (columns.highs[:-1] < columns.lows[1:]).all()
-    assert np.bincount(codes).max() <= 5  # about three rows each
+    counts = np.bincount(codes)
+    assert counts.max() - counts.min() <= 1  # equally many rows each
 
 
 def test_rows_with_equal_values_share_a_merged_code():

@@ -553,7 +553,7 @@ def test_weighted_prior_leaves_predictions_as_they_are():
     rules = {"n_estimators": 30, "leaf_size": 50, "class_weight": "balanced", "random_state": 0}
     plain = KernelForestClassifier(**rules).fit(X, y)
     weighted = KernelForestClassifier(**rules, prior="weighted").fit(X, y)
-    # BUG: predict multiplies by the class weights although the "weighted" prior has already done so
+    # the "weighted" prior has multiplied by the class weights: predict must not do so again
     np.testing.assert_array_equal(weighted.predict(X), plain.predict(X))
     np.testing.assert_array_equal(weighted.predict(X), weighted.predict_proba(X).argmax(axis=1))
 
@@ -562,7 +562,7 @@ def test_a_class_without_weight_has_probability_zero_under_any_prior():
     X, y = np.arange(6.0)[:, None], np.array([0, 0, 1, 1, 2, 2])
     weights = (y < 2).astype(float)
     for prior in (None, [0.5, 0.5, 0.0], [0.4, 0.4, 0.2]):
-        # BUG: prior / share divides by zero: a RuntimeWarning, then probabilities that are NaN
+        # its share is zero, and prior / share no number
         model = KernelForestClassifier(5, random_state=0, prior=prior).fit(X, y, weights)
         proba = model.predict_proba(X)
         assert np.isfinite(proba).all()

@@ -159,6 +159,17 @@ def test_categories_of_three_classes_are_cut_along_the_direction_in_which_they_d
     assert split.listed in ((0, 3, 6, 9), (1, 2, 4, 5, 7, 8, 10, 11))
 
 
+def test_the_main_direction_is_not_that_of_the_heaviest_level():
+    # levels 0 .. 5 hold class 0, levels 6 .. 11 class 1, each diluted with class 2; level 12 is heavy and nearly all of
+    # class 2. Ordered towards level 12 the others interleave; along the first principal component they part
+    rows = [(level, 2 if k < 2 * (level % 3) else level // 6) for level in range(12) for k in range(8)]
+    rows += [(12, 2)] * 14 + [(12, 0)] * 2
+    table = Table(np.array(rows, dtype=float)[:, :1], np.array(rows)[:, 1], [0])
+    assert_root_is_best(table)
+    left = [split_of(stump(table).forest_, 0, 0).sends_left([level]) for level in range(12)]
+    assert left in ([True] * 6 + [False] * 6, [False] * 6 + [True] * 6)
+
+
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_a_thousand_levels_are_split_as_planted(n_classes):
     levels = np.arange(4000) % 1000
@@ -681,7 +692,7 @@ def test_mtry_limits_the_candidates_of_a_cut():
 def test_a_limit_beyond_every_tree_is_no_limit(name):
     table = draw_table(0, 40, KINDS["numeric"], 2)
     unlimited = {"leaf_size": 40}.get(name)
-    # BUG: max_depth and max_leaf_nodes beyond 64 bits end in an OverflowError of the engine
+    # 10^30 does not even fit in 64 bits
     one, other = fit(table, **{name: 10**30}), fit(table, **{name: unlimited})
     assert sorted(one.node_counts_) == sorted(other.node_counts_)
     np.testing.assert_array_equal(one.predict_proba(table.X), other.predict_proba(table.X))
@@ -714,7 +725,7 @@ def test_weights_of_very_different_size_give_finite_results(splitter):
     X, y = rng.normal(size=(60, 3)), rng.integers(0, 3, 60)
     weights = 10.0 ** rng.uniform(-20, 20, 60)
     model = fit(plain(X, y), weights, splitter=splitter, n_estimators=20)
-    # BUG: with best cuts the mass on the right is rounded to zero, gains are infinite and importances NaN
+    # where sums are kept by subtraction a mass is rounded to zero: gains would be infinite and importances NaN
     assert np.isfinite(model.forest_.gains).all()
     assert np.isfinite(model.feature_importances_).all()
     for tree in range(20):
@@ -731,7 +742,7 @@ def test_one_heavy_row_does_not_blind_the_search_to_the_others():
     weights = np.ones(20)
     weights[0] = 1e9
     model = stump(plain(x, (x >= 10).astype(int)), weights)
-    # BUG: cut_masses keeps squares of the right side by subtraction, 1e18 less 1e18, and loses the light rows
+    # squares of the right side kept by subtraction, 1e18 less 1e18, would lose the light rows
     assert 9 <= split_of(model.forest_, 0, 0).threshold < 10
 
 

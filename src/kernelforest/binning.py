@@ -1,7 +1,8 @@
 """Values become codes: a float64 matrix enters, small integers in the same order leave.
 
 A code is the rank of a value among the distinct values of its column, so codes lose nothing: cuts between codes are cuts
-between values. Only when a column has more than 65,535 distinct values do neighbours share a code, equally many rows each.
+between values. Only when a column has more than 65,535 distinct values do neighbours share one of 32,768 codes, with equally
+many rows each.
 """
 
 from __future__ import annotations
@@ -9,12 +10,15 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Collection
 from concurrent.futures import ThreadPoolExecutor
-from typing import NamedTuple
+from itertools import pairwise
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kernelforest._engine.layout import MISSING, MOST_CODES, Columns
+
+MERGED_CODES = 32_768  # of a column with more distinct values than there are codes
 
 
 class Coded(NamedTuple):
@@ -23,9 +27,10 @@ class Coded(NamedTuple):
     codes: NDArray[np.uint16]  # (n_rows,)
     lows: NDArray[np.float64]  # (n_codes,)
     highs: NDArray[np.float64]  # (n_codes,)
+    has_missing: bool
 
 
-def code_table(matrix: NDArray[np.float64], categorical: Collection[int] = (), threads: int = 1) -> Columns:
+def code_table(matrix: NDArray[np.floating], categorical: Collection[int] = (), threads: int = 1) -> Columns:
     """Code every column of a matrix.
 
     >>> code_table(np.array([[0.5], [2.0], [np.nan], [0.5]])).codes
@@ -35,24 +40,26 @@ def code_table(matrix: NDArray[np.float64], categorical: Collection[int] = (), t
     codes = np.empty((n_features, n_rows), np.uint16)
 
     def code(j: int) -> Coded:
-        coded = code_levels(matrix[:, j]) if j in categorical else code_numbers(matrix[:, j])
+        values = matrix[:, j].astype(np.float64)  # contiguous, too
+        coded = code_levels(values) if j in categorical else code_numbers(values)
         codes[j] = coded.codes
-        return coded
+        return coded._replace(codes=codes[j])
 
     with ThreadPoolExecutor(threads) as pool:
         coded = list(pool.map(code, range(n_features)))
-    missing = (codes == MISSING).any(axis=1)
-    kinds = [(j in categorical) + 2 * int(missing[j]) for j in range(n_features)]
-    highs = np.concatenate([c.highs for c in coded])
+    kinds = [(j in categorical) + 2 * coded[j].has_missing for j in range(n_features)]
+    offsets = np.cumsum([0] + [len(c.highs) for c in coded], dtype=np.int64)
     merged = any(c.lows is not c.highs for c in coded)
+    all_lows, all_highs = [c.lows for c in coded], [c.highs for c in coded]
+    coded.clear()  # so that joining lets go of each piece
+    lows = joined(all_lows) if merged else None
+    all_lows.clear()
+    highs = joined(all_highs)
+    spots = highs
+    if not np.isfinite(highs).all():
+        spots = np.concatenate([_finite(highs[a:b]) for a, b in pairwise(offsets)])
     return Columns(
-        codes,
-        np.array(kinds, np.uint8),
-        np.cumsum([0] + [len(c.highs) for c in coded], dtype=np.int64),
-        np.concatenate([c.lows for c in coded]) if merged else highs,
-        highs,
-        highs if np.isfinite(highs).all() else np.concatenate([_finite(c.highs) for c in coded]),
-        order_by_content(codes),
+        codes, np.array(kinds, np.uint8), offsets, highs if lows is None else lows, highs, spots, order_by_content(codes)
     )
 
 
@@ -74,8 +81,8 @@ def code_numbers(values: NDArray[np.float64]) -> Coded:
     begins = np.flatnonzero(np.diff(ranks, prepend=-1))
     lows = ordered[begins]
     if n_distinct <= MOST_CODES:
-        return Coded(codes, lows, lows)
-    return Coded(codes, lows, ordered[np.append(begins[1:], n_present) - 1])
+        return Coded(codes, lows, lows, n_present < len(values))
+    return Coded(codes, lows, ordered[np.append(begins[1:], n_present) - 1], n_present < len(values))
 
 
 def code_levels(values: NDArray[np.float64]) -> Coded:
@@ -83,7 +90,7 @@ def code_levels(values: NDArray[np.float64]) -> Coded:
     present = ~np.isnan(values)
     codes = np.where(present, values, MISSING).astype(np.uint16)
     table = np.arange(values[present].max() + 1.0 if present.any() else 0.0)
-    return Coded(codes, table, table)
+    return Coded(codes, table, table, not present.all())
 
 
 def decode(columns: Columns, rows: NDArray[np.intp] | slice) -> NDArray[np.float64]:
@@ -96,6 +103,17 @@ def decode(columns: Columns, rows: NDArray[np.intp] | slice) -> NDArray[np.float
     return out
 
 
+def joined(pieces: list[NDArray[Any]]) -> NDArray[Any]:
+    """Concatenate arrays, letting go of each as it is copied; the list is emptied."""
+    out = np.empty(sum(len(piece) for piece in pieces), pieces[0].dtype)
+    end = len(out)
+    while pieces:
+        piece = pieces.pop()
+        out[end - len(piece) : end] = piece
+        end -= len(piece)
+    return out
+
+
 def order_by_content(codes: NDArray[np.uint16]) -> NDArray[np.int32]:
     """Sort features by a digest of their codes, so that a forest does not depend on the order of the columns."""
     digests = [hashlib.blake2b(column.tobytes(), digest_size=8).digest() for column in codes]
@@ -103,11 +121,11 @@ def order_by_content(codes: NDArray[np.uint16]) -> NDArray[np.int32]:
 
 
 def _merged_ranks(ranks: NDArray[np.int32], rises: NDArray[np.bool_]) -> NDArray[np.int32]:
-    """Merge neighbouring ranks so that at most 65,535 remain, with about equally many rows each; ties stay together."""
+    """Merge neighbouring ranks so that at most 32,768 remain, with about equally many rows each; ties stay together."""
     n = len(ranks)
     firsts = np.flatnonzero(rises)
     starts = np.repeat(np.append(0, firsts), np.diff(np.append(np.append(0, firsts), n)))
-    bins = (starts * MOST_CODES) // n
+    bins = (starts * MERGED_CODES) // n
     return np.cumsum(np.diff(bins, prepend=bins[0]) > 0, dtype=np.int32)
 
 

@@ -27,8 +27,8 @@ class Schema:
 
     levels: Mapping[int, NDArray[Any]]  # column -> its levels, sorted
 
-    def matrix(self, X: Any) -> NDArray[np.float64]:
-        """Turn a table with the columns of training into a float64 matrix.
+    def matrix(self, X: Any) -> NDArray[np.floating]:
+        """Turn a table with the columns of training into a matrix of float64, or float32 if it is one already.
 
         >>> schema = read_schema([["a", 1], ["b", 2]], categorical_features=[0])
         >>> schema.matrix([["b", 3], ["unseen", None]])
@@ -68,6 +68,9 @@ def read_schema(X: Any, categorical_features: Any = "from_dtype") -> Schema:
         raise TypeError("X must be dense, got a sparse container; call X.toarray() if it fits in memory")
     if is_frame(X):
         names = tuple(str(c) for c in X.columns)
+        twice = sorted({name for name in names if names.count(name) > 1}) if len(set(names)) < len(names) else []
+        if twice:
+            raise ValueError(f"X must have distinct column names, got {twice} more than once")
     elif isinstance(categorical_features, str) or categorical_features is None:
         names = ()  # all numbers: their count does not matter here
     else:
@@ -160,14 +163,14 @@ def _has_dates(X: Any) -> bool:
     return any(str(kind).lower().startswith(("date", "timedelta", "duration")) for kind in kinds)
 
 
-def _numbers(X: Any) -> NDArray[np.float64]:
+def _numbers(X: Any) -> NDArray[np.floating]:
     try:
-        out = check_array(X, dtype=np.float64, ensure_all_finite=False, order="C", input_name="X")
+        out = check_array(X, dtype=(np.float64, np.float32), ensure_all_finite=False, input_name="X")
     except ValueError as error:
         if "could not convert" in str(error):
             raise ValueError(f"X must hold numbers; name columns of text in categorical_features ({error})") from None
         raise
-    return np.asarray(out, dtype=np.float64)
+    return np.asarray(out)  # float32 is widened by columns and blocks later: a copy of the table would cost memory
 
 
 def _columns(X: Any) -> list[Any]:

@@ -206,8 +206,10 @@ class KernelForestClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
     def oob_score_(self) -> Scores:
         """Out-of-bag log loss, Brier score and error; rows that every tree drew are left out."""
         proba, n_trees = self._out_of_bag()
-        seen = n_trees > 0
         targets = self.forest_.targets
+        seen = (n_trees > 0) & (targets.weight > 0)
+        if not seen.any():
+            raise AttributeError("every tree drew every row, so nothing can be scored out-of-bag: use more trees or rows")
         return score(proba[seen], targets.labels[seen], targets.weight[seen])
 
     @property
@@ -276,7 +278,7 @@ class KernelForestClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
             raise TypeError(f"n_jobs must be an integer or None, got {self.n_jobs!r}")
         return int(effective_n_jobs(self.n_jobs))
 
-    def _matrix(self, X: Any) -> NDArray[np.float64]:
+    def _matrix(self, X: Any) -> NDArray[np.floating]:
         if is_frame(X):  # other columns are named before their values are read
             validate_data(self, X, skip_check_array=True, reset=False)
         matrix = self._schema.matrix(X)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from kernelforest._engine import route
 from kernelforest._engine.layout import CATEGORICAL, COLUMN, Columns, Limits, Router, Shape, Targets
-from kernelforest.binning import decode
+from kernelforest.binning import decode, joined
 from kernelforest.growing import announced_compiling, draw_counts, grow_forest, in_threads
 
 AGGREGATES = {"vote": route.VOTE, "mean": route.MEAN, "proximity": route.PROXIMITY}
@@ -45,18 +45,21 @@ class Forest:
         """Grow trees and join the batches."""
         batches = grow_forest(columns, targets, limits, n_trees, seed, **how)
         counts = np.concatenate([b.counts for b in batches])
-        sums = np.concatenate([b.sums for b in batches])
+        gains = np.concatenate([b.gains for b in batches])
+        nodes, sizes = [b.nodes for b in batches], [b.sizes for b in batches]
+        sets, sums = [b.sets for b in batches], [b.sums for b in batches]
+        del batches  # so that joining lets go of each piece
         return cls(
             columns,
             targets,
             limits,
             seed,
-            nodes=np.concatenate([b.nodes for b in batches]),
-            sizes=np.concatenate([b.sizes for b in batches]),
-            sets=np.concatenate([b.sets for b in batches]),
+            nodes=joined(nodes),
+            sizes=joined(sizes),
+            sets=joined(sets),
             starts=np.concatenate([np.zeros((1, 3), np.int64), counts.cumsum(axis=0)]),
-            inbag=sums.reshape(-1, targets.n_classes),
-            gains=np.concatenate([b.gains for b in batches]),
+            inbag=joined(sums).reshape(-1, targets.n_classes),
+            gains=gains,
         )
 
     def __getstate__(self) -> dict[str, Any]:
@@ -94,7 +97,7 @@ class Forest:
         trees = range(first, self.n_trees if stop is None else stop)
         return draw_counts(trees, self.seed, self.targets.drawable, self.limits, self.n_rows)
 
-    def leaves(self, matrix: NDArray[np.float64], threads: int = 1) -> NDArray[np.int32]:
+    def leaves(self, matrix: NDArray[np.floating], threads: int = 1) -> NDArray[np.int32]:
         """Leaf number of each row in each tree, (rows, trees)."""
         out = np.empty((len(matrix), self.n_trees), np.int32)
         self._send(lambda rows: matrix[rows], self.router, out, threads)
@@ -120,7 +123,7 @@ class Forest:
             self._fills.update(all=everyone, oob=honest)
         return self._fills[name]
 
-    def estimate(self, matrix: NDArray[np.float64], aggregate: str, fill: str, threads: int = 1) -> NDArray[np.float64]:
+    def estimate(self, matrix: NDArray[np.floating], aggregate: str, fill: str, threads: int = 1) -> NDArray[np.float64]:
         """Class probabilities of rows. Where no tree has an opinion they are the class shares of the training data."""
         sums = self.fill(fill, threads)
         out = np.zeros((len(matrix), self.targets.n_classes))
@@ -159,7 +162,7 @@ class Forest:
 
     def _send(
         self,
-        read: Callable[[slice], NDArray[np.float64]],
+        read: Callable[[slice], NDArray[np.floating]],
         router: Router,
         out: NDArray[Any],
         threads: int,
@@ -171,7 +174,7 @@ class Forest:
         small = np.diff(router.offsets).max(initial=0) < np.iinfo(np.uint16).max
 
         def block(rows: slice) -> None:
-            z = read(rows)
+            z = np.ascontiguousarray(read(rows), dtype=np.float64)
             codes = np.empty((len(router.used), len(z)), np.uint16 if small else np.uint32)
             missing = route.code_rows(z, router, codes)
             route.descend(codes, numeric and not missing, router, aggregate, sums, out[rows])

@@ -94,7 +94,7 @@ def make_targets(
     """Combine labels with weights: both kinds count in the criterion, class weights never in a leaf."""
     n_rows = len(labels)
     fill = np.ones(n_rows) if weight is None else weight
-    mass = fill / fill.mean()
+    mass = fill if weight is None else fill / fill.mean()
     if class_weight is not None:
         mass = mass * class_weight[labels]
     return Targets(labels, mass, fill, np.flatnonzero(fill > 0).astype(np.int32), n_classes)
@@ -187,8 +187,9 @@ def _is_counted(targets: Targets) -> bool:
 def _masses(targets: Targets) -> grow.Masses | None:
     if _is_counted(targets):
         return None
-    n, by_class = len(targets.labels), np.empty((3, targets.n_classes))
-    return grow.Masses(targets.labels, np.empty(n), *by_class, np.empty(n + 1))
+    n = len(targets.labels)
+    left, right, gone = np.empty((3, targets.n_classes))
+    return grow.Masses(targets.labels, np.empty(n), left, right, gone, np.empty(n + 1))
 
 
 def _levels(columns: Columns, targets: Targets) -> grow.Levels | None:
@@ -197,8 +198,8 @@ def _levels(columns: Columns, targets: Targets) -> grow.Levels | None:
         return None
     most = max(1, int(np.diff(columns.offsets)[categorical].max()))
     room = np.empty((1 if _is_counted(targets) else most, targets.n_classes))
-    by_class = np.empty((3, targets.n_classes))
-    return grow.Levels(np.zeros(most, np.uint8), np.empty(most, np.int64), room, np.empty(most), *by_class)
+    ahead, mean, step = np.empty((3, targets.n_classes))
+    return grow.Levels(np.zeros(most, np.uint8), np.empty(most, np.int64), room, np.empty(most), ahead, mean, step)
 
 
 def _capped(count: int | None) -> int:
@@ -223,7 +224,7 @@ def _share_or_count(name: str, value: Any, whole: int, whole_name: str) -> int:
         count = int(value)
     else:
         share = float(value)
-        count = max(1, int(share * whole)) if 0.0 < share <= 1.0 else 0
+        count = max(1, int(share * whole + 1e-9)) if 0.0 < share <= 1.0 else 0  # 0.29 of 100 is 29
     if not 1 <= count <= whole:
         raise ValueError(law)
     return count
