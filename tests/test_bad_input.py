@@ -184,7 +184,7 @@ def test_extreme_weights_give_probabilities():
 
 
 def test_columns_of_the_same_name_are_refused():
-    with pytest.raises(ValueError, match="distinct column names.*'a'"):
+    with pytest.raises(ValueError, match=r"distinct column names.*'a'"):
         KernelForestClassifier(5).fit(pd.DataFrame(X, columns=["a", "a"]), y)
 
 

@@ -12,7 +12,7 @@ from sklearn.ensemble import RandomForestClassifier
 from sklearn.model_selection import train_test_split
 
 from kernelforest import KernelForestClassifier, __version__
-from kernelforest.forest import AGGREGATES, FILLS
+from kernelforest.forest import FILLS
 from kernelforest.scoring import score
 
 
@@ -45,35 +45,24 @@ def demo() -> None:
     print(f"  scikit-learn, untuned   {_line(score(rival.predict_proba(X_test), y_test))}\n")
 
     p = model.predict_proba(X_test)[:, 1]
-    explain(model, X, y, X_test[[np.abs(p - 0.5).argmin()]])
+    doubtful = X_test[[np.abs(p - 0.5).argmin()]]
+    print("The most doubtful of them, explained:")
+    print(model.kernel_.explain(doubtful, aggregate=model.aggregate, fill=model.fill))
 
 
 def choose_estimate(model: KernelForestClassifier) -> None:
-    """Set the aggregate and fill whose out-of-bag probabilities have the smallest log loss; no tree is grown for this."""
+    """Set the aggregate and fill whose out-of-bag probabilities have the smallest log loss; no tree is grown for this.
+
+    Votes are left out: they have no weights, so nothing could be traced to training rows.
+    """
     forest = model.forest_
 
     def loss(pair: tuple[str, str]) -> float:
         proba, _ = forest.estimate_out_of_bag(*pair)
         return score(proba, forest.targets.labels).log_loss
 
-    aggregate, fill = min(product(AGGREGATES, FILLS), key=loss)
+    aggregate, fill = min(product(("mean", "proximity"), FILLS), key=loss)
     model.set_params(aggregate=aggregate, fill=fill)
-
-
-def explain(model: KernelForestClassifier, X: np.ndarray, y: np.ndarray, x0: np.ndarray) -> None:
-    """Print which training rows a probability comes from. Their weights times their labels add up to it."""
-    p = model.predict_proba(x0, aggregate="proximity", fill="all")[0, 1]
-    together = model.apply(X) == model.apply(x0)  # (training rows, trees): shares the leaf of x0
-    weight = together.sum(axis=1) / together.sum()
-    order = np.argsort(-weight)
-    n_most = int(np.searchsorted(weight[order].cumsum(), 0.8)) + 1
-    voters = order[:n_most]
-    print(f"One probability explained: p = {p:.2f} (proximity, all rows; the sum of weight x label is {weight @ y:.2f}).")
-    print(f"  {n_most} of {len(y)} training rows hold 80 % of the weight; {int(y[voters].sum())} of them are of class 1.")
-    print(f"  Effective neighbours: {1 / (weight**2).sum():.0f}. The five heaviest:")
-    print("    row   weight   shares a leaf in   class")
-    for row in order[:5]:
-        print(f"    {row:<5d} {weight[row]:.4f}   {together[row].mean():>6.1%} of trees    {y[row]}")
 
 
 def _line(scores: tuple[float, float, float]) -> str:

@@ -72,66 +72,76 @@ def find_faces(x, nodes, sets, starts, lower, upper):
 
 
 @jit
+def find_near_cuts(x, h, tree, sets, near):
+    """Walk one row down one tree and note the cuts that a step of h in their feature crosses; also how many, and the depth.
+
+    A numeric cut separates x from its copy if it lies between the two: x <= cut < x + h or x - h <= cut < x. A line of
+    `near` is the place 2 j + side of the copy (side 0: a step up), the node and its depth. Every cut is noted, and the next
+    one written over it unless it was near: that has no branch to be guessed wrong.
+    """
+    node, found, depth = U(0), U(0), 0
+    while tree[node]["feature"] >= 0:
+        flags, cut = tree[node]["feature"], tree[node]["threshold"]
+        j = U(flags & COLUMN)
+        v = x[j]
+        right = v > cut
+        crossed = (v - h[j] <= cut) & (cut < v + h[j])
+        if (flags & CATEGORICAL) or v != v:
+            right, crossed = goes_right(v, flags, cut, sets), False
+        near[found, 0], near[found, 1], near[found, 2] = j + j + U(right), node, depth
+        found += U(crossed)
+        node = U(tree[node]["child"]) + U(right)
+        depth += 1
+    return found, depth
+
+
+@jit
 def descend_changed(x, j, value, node, tree, sets):
     """Number of splits from a node down to the leaf of x, if feature j had this value."""
-    feature, child, threshold = tree["feature"], tree["child"], tree["threshold"]
     depth = 0
-    while feature[U(node)] >= 0:
-        flags = feature[U(node)]
-        at = flags & COLUMN
-        node = child[U(node)] + goes_right(value if at == j else x[U(at)], flags, threshold[U(node)], sets)
+    while tree[node]["feature"] >= 0:
+        flags = tree[node]["feature"]
+        at = U(flags & COLUMN)
+        right = goes_right(value if at == j else x[at], flags, tree[node]["threshold"], sets)
+        node = U(tree[node]["child"]) + U(right)
         depth += 1
     return depth
 
 
 @jit
-def add_losses(x, h, tree, sets, stamp, marks, events, powers, lost):
-    """Walk one row down one tree; add to lost[side, j] what the tree's kernel loses by a step of h_j up (0) or down (1).
-
-    A numeric cut separates x from its copy if it lies between the two, x - h <= cut < x or x <= cut < x + h. The first such
-    cut on the way is where they part; `marks` tells which copies are already gone. If `powers` is empty that loses one.
-    Otherwise `events` collects how far down the copies go, and the loss is 1 - powers[splits between the leaves].
-    """
-    feature, child, threshold = tree["feature"], tree["child"], tree["threshold"]
-    node, depth, n_events = U(0), 0, 0
-    while True:
-        flags = feature[node]
-        if flags < 0:
-            break
-        j, cut = U(flags & COLUMN), threshold[node]
-        v = x[j]
-        right = v > cut
-        if (flags & CATEGORICAL) or v != v:
-            right = goes_right(v, flags, cut, sets)
-        elif v - h[j] <= cut and cut < v + h[j]:
-            side = U(right)
-            if marks[side, j] != stamp:
-                marks[side, j] = stamp
-                if powers.shape[0] == 0:
-                    lost[side, j] += 1.0
-                else:
-                    moved = v - h[j] if right else v + h[j]
-                    other = np.int64(child[node]) + (not right)
-                    splits = 1 + descend_changed(x, np.int64(j), moved, other, tree, sets)
-                    events[n_events, 0], events[n_events, 1], events[n_events, 2] = side, j, splits - depth
-                    n_events += 1
-        node = U(child[node]) + U(right)
-        depth += 1
-    for e in range(n_events):
-        lost[U(events[e, 0]), U(events[e, 1])] += 1.0 - powers[U(depth + events[e, 2])]
+def splits_between(x, h, tree, sets, near, depth):
+    """Splits between the leaf of x, at this depth, and that of its copy, which leaves its way at a near cut."""
+    place, node = U(near[0]), U(near[1])
+    j, right = place >> ONE, place & ONE
+    value = x[j] - h[j] if right else x[j] + h[j]
+    other = U(tree[node]["child"]) + (ONE - right)
+    return depth - near[2] + 1 + descend_changed(x, j, value, other, tree, sets)
 
 
 @allocating
 def losses(z, h, nodes, sets, starts, deepest, powers, lost):
-    """Losses of a block of rows over all trees, (rows, 2, features). Trees are outside, so that they stay in fast memory."""
+    """What the kernel of each tree loses by a step of h_j up or down, summed over trees, (rows, 2 x features).
+
+    A tree is lost with the first near cut on the way: `marks` tells which copies are already gone. If `powers` is empty that
+    loses one, otherwise 1 - powers[splits between the leaves]. Trees are outside, so that they stay in fast memory.
+    """
     n, p = z.shape
-    marks = np.full((2, p), -1, np.int64)
-    events = np.empty((deepest if powers.shape[0] else 0, 3), np.int64)
+    marks = np.full(2 * p, -1, np.int64)
+    near = np.empty((deepest + 1, 3), np.int64)
     for t in range(starts.shape[0] - 1):
         tree = nodes[starts[t, 0] : starts[t + 1, 0]]
         levels = sets[starts[t, 2] : starts[t + 1, 2]]
         for i in range(n):
-            add_losses(z[i], h, tree, levels, t * n + i, marks, events, powers, lost[i])
+            found, depth = find_near_cuts(z[i], h, tree, levels, near)
+            for e in range(found):
+                place = U(near[e, 0])
+                if marks[place] == t * n + i:
+                    continue
+                marks[place] = t * n + i
+                loss = 1.0
+                if powers.shape[0] > 0:
+                    loss -= powers[splits_between(z[i], h, tree, levels, near[e], depth)]
+                lost[i, place] += loss
 
 
 @jit

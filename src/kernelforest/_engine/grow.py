@@ -320,7 +320,7 @@ def term(side):
 
 @jit
 def cut_masses(held, masses, missing_left, best, late, scratch):
-    """Best cut when rows have several classes or weights: sort, add up the right side from the end, then the left from the start.
+    """Best cut when rows have several classes or weights: sort, add up the right side from the end, the left from the start.
 
     A row changes one summand of its side. Both sides are added up, never subtracted, so that a heavy row does not drown the
     others. Of equal cuts the first is taken, or the last if `late`, so that ties favour no side.

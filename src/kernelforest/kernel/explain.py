@@ -34,7 +34,9 @@ class VotingPoints:
     rows: NDArray[np.intp]  # (n_points,) numbers of training rows
     weight: NDArray[np.float64]  # (n_points,) smoother weights W, sum one
     share: NDArray[np.float64]  # (n_points,) of trees in which the row is in the leaf of x0, drawn or not
-    label: NDArray[Any]  # (n_points,) class labels, or values of a regression: (n_points, n_outputs) if several
+    label: NDArray[
+        Any
+    ]  # (n_points,) class labels, or values of a regression: (n_points, n_outputs) if several, NaN if unknown
     features: NDArray[np.float64]  # (n_points, n_features) numbers as in training; levels by place
     names: tuple[str, ...]  # of the features
     x0: NDArray[np.float64]  # (n_features,)
@@ -75,7 +77,7 @@ class Explanation:
     classes: tuple[Any, ...]  # empty for a regression
     mass: float  # share of the weight that `n_heaviest` rows hold
     influence: NDArray[np.float64]  # (n_points,) change of the estimate without that row, in the order of `points`
-    narrowest: tuple[str, ...]  # features along which K falls fastest; empty if that is not known
+    narrowest: tuple[str, ...]  # features along which K falls fastest, in units of their spread
 
     @property
     def n_heaviest(self) -> int:
@@ -127,7 +129,9 @@ class Explanation:
         points, n = self.points, self.n_heaviest
         holding = f"{n:,} of {points.n_rows:,} training rows hold {100 * self.mass:g} % of the weight"
         if self.classes:
-            return f"{holding}, {self.n_agreeing:,} of them {'positive' if self._is_positive() else f'of class {self.target}'}"
+            return (
+                f"{holding}, {self.n_agreeing:,} of them {'positive' if self._is_positive() else f'of class {self.target}'}"
+            )
         values = points.label[:n]
         return f"{holding}, with values from {values.min():.4g} to {values.max():.4g}"
 
@@ -157,8 +161,10 @@ def explain(kernel: ForestKernel, x0: Any, aggregate: str, fill: str, mass: floa
     """Say where the estimate at x0 comes from."""
     check_mass(mass)
     training = kernel._training
-    if training.values.shape[1] != 1 and training.classes is None:
-        raise ValueError(f"explain needs one target, but the forest has {training.values.shape[1]}: use kernel.average")
+    if not training.values.shape[1]:
+        raise ValueError("y_train was not given to from_model, so there is no estimate to explain")
+    if training.classes is None and training.values.shape[1] > 1:
+        raise ValueError(f"explain needs one target, the forest has {training.values.shape[1]}: explain them one by one")
     points, shared = _vote(training, x0, aggregate, fill, kernel)
     shares = points.weight @ training.values[points.rows]
     target = int(shares.argmax()) if len(shares) > 2 else len(shares) - 1
@@ -180,13 +186,10 @@ def explain(kernel: ForestKernel, x0: Any, aggregate: str, fill: str, mass: floa
 
 
 def narrowest_features(kernel: ForestKernel, x0: Any) -> tuple[str, ...]:
-    """Names of the features along which K falls, fastest first by the mean absolute derivative; empty if unknown."""
-    try:
-        found = kernel.derivatives(x0)
-    except (AttributeError, NotImplementedError):
-        return ()
-    steep = np.nan_to_num((np.abs(found.right) + np.abs(found.left)).reshape(-1) / 2.0)
-    return tuple(str(found.names[j]) for j in np.argsort(-steep, kind="stable") if steep[j] > 0)
+    """Names of the features along which K falls, fastest first: mean absolute derivative, per standard deviation."""
+    found = kernel.derivatives(x0)
+    steep = np.nan_to_num(np.abs(found.right) + np.abs(found.left)).reshape(-1) * np.nan_to_num(found.h)
+    return tuple(found.names[j] for j in np.argsort(-steep, kind="stable") if steep[j] > 0)
 
 
 def check_mass(mass: Any) -> None:
@@ -235,9 +238,10 @@ def read_point(training: Training, x0: Any) -> tuple[Any, NDArray[np.float64]]:
 def _vote(training: Training, x0: Any, aggregate: str, fill: str, kernel: ForestKernel) -> tuple[VotingPoints, Shared]:
     """The voting points of x0, and the pairs that the fill counts."""
     _check_estimate(training, aggregate, fill)
+    matrix = training.matrix()  # first: says so if the features are not known
     table, numbers = read_point(training, x0)
     rows, trees = _same_leaves(training.leaves, training.route(table)[0])
-    mass = np.ones(len(rows)) if training.weight is None else training.weight[rows]
+    mass = _row_weights(training)[rows]
     if fill == "inbag":
         mass = mass * kernel._counts[trees, rows]
     elif fill == "oob":
@@ -250,11 +254,9 @@ def _vote(training: Training, x0: Any, aggregate: str, fill: str, kernel: Forest
     labels = training.values[order]
     if training.classes is not None:
         labels = training.classes[labels.argmax(axis=1)]
-    elif labels.shape[1] == 1:
-        labels = labels[:, 0]
-    points = VotingPoints(
-        order, weight[order], together[order], labels, training.matrix()[order], training.names, numbers, len(weight)
-    )
+    elif labels.shape[1] < 2:
+        labels = labels[:, 0] if labels.shape[1] else np.full(len(order), np.nan)
+    points = VotingPoints(order, weight[order], together[order], labels, matrix[order], training.names, numbers, len(weight))
     return points, shared
 
 
@@ -270,9 +272,7 @@ def _weights(training: Training, shared: Shared, aggregate: str) -> NDArray[np.f
     parts = shared.mass
     if aggregate == "mean":
         parts = parts / np.bincount(shared.trees, parts)[shared.trees]
-    out = np.bincount(shared.rows, parts, len(training.leaves))
-    if not len(shared.rows):
-        out = np.ones(len(training.leaves)) if training.weight is None else training.weight
+    out = np.bincount(shared.rows, parts, len(training.leaves)) if len(shared.rows) else _row_weights(training)
     return np.asarray(out / out.sum())
 
 
@@ -301,19 +301,29 @@ def _means_without_each(shared: Shared, y: NDArray[np.float64], n_trees: int) ->
     without = np.where(alone, 0.0, (sums[trees] - mass * y[rows]) / rest)
     left = np.count_nonzero(sizes) - np.bincount(rows, alone, len(y))
     total = with_all.sum() + np.bincount(rows, without - with_all[trees], len(y))
-    return np.divide(total, left, out=np.full(len(y), np.nan), where=left > 0)
+    out = np.full(len(y), np.nan)
+    np.divide(total, left, out=out, where=left > 0)
+    return out
 
 
 def _shares_without_each(training: Training, y: NDArray[np.float64]) -> NDArray[np.float64]:
     """What is said where no tree has an opinion, without each training row in turn: the average of all the others."""
-    weight = np.ones(len(y)) if training.weight is None else training.weight
+    weight = _row_weights(training)
     left = weight.sum() - weight
-    return np.divide(weight @ y - weight * y, left, out=np.full(len(y), np.nan), where=left > 0)
+    out = np.full(len(y), np.nan)
+    np.divide(weight @ y - weight * y, left, out=out, where=left > 0)
+    return out
+
+
+def _row_weights(training: Training) -> NDArray[np.float64]:
+    return np.ones(len(training.leaves)) if training.weight is None else training.weight
 
 
 def _check_estimate(training: Training, aggregate: Any, fill: Any) -> None:
     if isinstance(aggregate, str) and aggregate == "vote":
-        raise ValueError("aggregate='vote' has no weights: a vote rounds the shares of a leaf, which is not linear in labels")
+        raise ValueError(
+            "aggregate='vote' has no weights: a vote rounds the shares of a leaf, which is not linear in labels"
+        )
     if not isinstance(aggregate, str) or aggregate not in ("mean", "proximity"):
         raise ValueError(f"aggregate must be one of ['mean', 'proximity'], got {aggregate!r}")
     if not isinstance(fill, str) or fill not in ("inbag", "all", "oob"):

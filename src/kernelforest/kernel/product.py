@@ -6,7 +6,7 @@ K is never formed unless asked for. Averages go through sums per leaf; matrices 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -16,10 +16,13 @@ from scipy.sparse import csr_array
 
 from kernelforest._engine import pairs
 from kernelforest.growing import announced_compiling, in_threads
+from kernelforest.kernel import shape
 from kernelforest.kernel.explain import Explanation, VotingPoints, explain, voting_points
+from kernelforest.kernel.foreign import check_own_rows, training_from
+from kernelforest.kernel.memory import check_room, sparse_bytes
 from kernelforest.kernel.training import Training
 
-_BLOCK = 256  # rows of a kernel per piece of work
+_BLOCK = 256  # least rows of a kernel per piece of work
 
 
 class Kind(NamedTuple):
@@ -37,6 +40,7 @@ KINDS = {
     "oob": Kind(True, True, False, "share of the trees that drew neither in which both are in the same leaf"),
     "gap": Kind(False, True, False, "over trees that did not draw the first row, its leaf's in-bag share of the second"),
     "kerf": Kind(True, True, True, "mean over trees of one over the training rows of the leaf, if it is the same"),
+    "path": Kind(True, True, True, "mean over trees of decay to the power of the splits between the two leaves; dense"),
 }
 
 
@@ -45,6 +49,48 @@ class ForestKernel:
 
     def __init__(self, training: Training) -> None:
         self._training = training
+
+    @classmethod
+    def from_model(
+        cls, fitted: Any, X_train: Any, y_train: Any = None, *, weight: ArrayLike | None = None, n_jobs: int | None = None
+    ) -> ForestKernel:
+        """The kernel of a forest of any library.
+
+        Parameters
+        ----------
+        fitted : model, Booster or pair
+            From scikit-learn a RandomForest, ExtraTrees, Bagging of decision trees or DecisionTree: they know what each tree
+            drew. A model or Booster of LightGBM or XGBoost: their draws are not known, so every tree counts as grown on all
+            rows; their trees are no repetitions of each other, but K still is the share of trees in which two rows share a
+            leaf. For anything else a pair (leaves_train, apply_function): the leaf of each training row in each tree, and
+            what says so for new rows. Of a `KernelForestClassifier` the answer is its `kernel_`.
+        X_train : table
+            What the forest was fitted on, row for row. It is kept, not copied. With a pair it may be None.
+        y_train : array, optional
+            Labels or numbers that the forest was fitted on. Where the forest does not say which (a Booster, a pair), text,
+            booleans and integers are labels.
+        weight : array of shape (n_rows,), optional
+            What each row counts in a leaf, times how often it was drawn. To repeat the predictions of a forest that was
+            fitted with `sample_weight` or `class_weight`, give those; but scikit-learn 1.9 draws bootstrap samples by
+            weight: there the draws tell, and this is left out.
+        n_jobs : int or None
+            Threads.
+
+        Examples
+        --------
+        >>> leaves = [[0, 0], [0, 1], [1, 1]]
+        >>> kernel = ForestKernel.from_model((leaves, lambda X: [[0, 1] for _ in X]), None)
+        >>> kernel.matrix(dense=True).tolist()
+        [[1.0, 0.5, 0.0], [0.5, 1.0, 0.5], [0.0, 0.5, 1.0]]
+        >>> kernel.matrix([["new"]], dense=True).tolist()
+        [[0.5, 1.0, 0.5]]
+
+        """
+        if hasattr(type(fitted), "kernel_"):
+            kernel: ForestKernel = fitted.kernel_
+            check_own_rows(kernel._training, X_train)
+            return kernel
+        return cls(training_from(fitted, X_train, y_train, weight=weight, n_jobs=n_jobs))
 
     @property
     def n_rows(self) -> int:
@@ -56,7 +102,7 @@ class ForestKernel:
         """Number of trees."""
         return int(self._training.leaves.shape[1])
 
-    def matrix(self, X: Any = None, Z: Any = None, *, kind: str = "leaf", dense: bool = False) -> Any:
+    def matrix(self, X: Any = None, Z: Any = None, *, kind: str = "leaf", dense: bool = False, decay: float = 0.5) -> Any:
         """Similarity of the rows of X to those of Z; the training rows stand in for whatever is left out.
 
         Parameters
@@ -66,11 +112,18 @@ class ForestKernel:
         kind : str
             One of `KINDS`, which also says which of them are symmetric, bounded by one and positive semi-definite.
         dense : bool
-            Return an array instead of a sparse `csr_array`.
+            Return an array instead of a sparse `csr_array`. Kind "path" always gives an array.
+        decay : float
+            Of kind "path" only, in [0, 1): the factor of each split between two leaves. With 0 it is kind "leaf".
 
         """
-        factors, index, by_total = self._plan(X, Z, kind)
-        K = self._product(self._leaves(X), factors, index, by_total, False, self.n_rows if Z is None else len(Z))
+        if kind == "path":
+            return shape.path_matrix(self._training, X, Z, decay)
+        columns = None if Z is None else self._leaves(Z)
+        factors, index, by_total = self._plan(X, columns, kind)
+        K = self._product(self._leaves(X), factors, index, by_total, False, self.n_rows if columns is None else len(columns))
+        if dense:
+            check_room(8 * K.shape[0] * K.shape[1], f"a dense kernel of {K.shape[0]} x {K.shape[1]}", "leave dense out")
         if kind == "oob":
             right = _bits(self._counts == 0)
             left = right if X is None else np.full((K.shape[0], right.shape[1]), ~np.uint64(0))
@@ -107,9 +160,11 @@ class ForestKernel:
         self, X: Any, values: ArrayLike | None = None, *, aggregate: str = "proximity", fill: str = "inbag"
     ) -> NDArray[np.float64]:
         """Weighted averages of any values of the training rows: W times values, without forming W."""
+        if values is None and not self._training.values.shape[1]:
+            raise ValueError("y_train was not given to from_model, so there is nothing to average: give values")
         numbers = self._training.values if values is None else np.asarray(values, dtype=np.float64)
-        if len(numbers) != self.n_rows:
-            raise ValueError(f"values must have one row per training row ({self.n_rows}), got {len(numbers)}")
+        if numbers.ndim == 0 or len(numbers) != self.n_rows:
+            raise ValueError(f"values must have one row per training row ({self.n_rows}), got shape {numbers.shape}")
         table = numbers.reshape(self.n_rows, -1)
         index = self._index(fill)
         sums = np.zeros((self._training.n_leaves, table.shape[1]))
@@ -131,8 +186,8 @@ class ForestKernel:
         """
         if not 1 <= k <= self.n_rows - (X is None):
             raise ValueError(f"k must be from 1 to {self.n_rows - (X is None)}, the number of other rows, got {k}")
-        if kind == "oob":
-            raise ValueError("kind='oob' has no nearest rows by tree counts; take them from matrix(kind='oob')")
+        if kind in ("oob", "path"):
+            raise ValueError(f"kind={kind!r} has no nearest rows by tree counts; take them from matrix(kind={kind!r})")
         factors, index, by_total = self._plan(X, None, kind)
         leaves = self._leaves(X)
         own = np.arange(len(leaves)) if X is None else np.full(len(leaves), -1)
@@ -173,9 +228,7 @@ class ForestKernel:
         """
         return voting_points(self, x0, aggregate, fill)
 
-    def explain(
-        self, x0: Any, *, aggregate: str = "proximity", fill: str = "inbag", mass: float = 0.8
-    ) -> Explanation:
+    def explain(self, x0: Any, *, aggregate: str = "proximity", fill: str = "inbag", mass: float = 0.8) -> Explanation:
         """Say where the estimate at one point comes from, and which training rows would change it if left out.
 
         Parameters
@@ -189,6 +242,90 @@ class ForestKernel:
 
         """
         return explain(self, x0, aggregate, fill, mass)
+
+    def faces(self, x0: Any) -> shape.Faces:
+        """The leaf of one row in each tree as a box, lower < x_j <= upper; forests of this package only."""
+        return shape.faces(self._training, x0)
+
+    def profile(self, x0: Any, feature: int | str) -> shape.Profile:
+        """The exact step function h -> K(x0 + h e_j, x0) along one numeric feature, of kind "leaf".
+
+        Parameters
+        ----------
+        x0 : row of numbers, or table of one row
+            The point; its value of the feature must be finite.
+        feature : int or str
+            Number or name.
+
+        Examples
+        --------
+        >>> from kernelforest.estimators import KernelForestClassifier
+        >>> model = KernelForestClassifier(50, bootstrap=False, random_state=0).fit([[0.0], [1.0], [2.0]], [0, 0, 1])
+        >>> model.kernel_.profile([1.0], "x0").at([-3.0, 0.0, 2.0])
+        array([1., 1., 0.])
+
+        """
+        return shape.profile(self._training, x0, feature)
+
+    def derivatives(
+        self, x0: Any, h: ArrayLike | None = None, *, kind: str = "leaf", decay: float = 0.5
+    ) -> shape.Derivatives:
+        """Directional derivatives (K(x0 ± h_j e_j, x0) - K(x0, x0)) / h_j of the kernel at x0, for every feature j.
+
+        NaN for categorical features, for values missing in x0 and, without h, for columns that are constant in training.
+
+        Parameters
+        ----------
+        x0 : row of numbers, or table
+            One row gives arrays of shape (n_features,), a table (n_rows, n_features).
+        h : number or array of shape (n_features,), optional
+            Steps; 0.2 standard deviations of the training column if left out.
+        kind : {"leaf", "path"}
+            The kernel; "path" only for forests of this package.
+        decay : float
+            Of kind "path", as in `matrix`.
+
+        Examples
+        --------
+        >>> from kernelforest.estimators import KernelForestClassifier
+        >>> model = KernelForestClassifier(50, bootstrap=False, random_state=0).fit([[0.0], [1.0], [2.0]], [0, 0, 1])
+        >>> found = model.kernel_.derivatives([1.0], h=2.0)
+        >>> found.right, found.left
+        (array([-0.5]), array([0.]))
+
+        """
+        steps = self._steps if h is None else shape.read_steps(self._training, h)
+        return shape.derivatives(self._training, x0, steps, kind, decay)
+
+    def derivative_importance(
+        self, X: Any = None, h: ArrayLike | None = None, *, kind: str = "leaf", decay: float = 0.5
+    ) -> shape.DerivativeImportance:
+        """Mean absolute derivative over the rows of X, both directions averaged, for every feature, with standard errors.
+
+        Without X: over the training rows, or 1,000 of them drawn with a fixed seed. The other parameters are those of
+        `derivatives`; rows whose derivative is NaN do not count.
+        """
+        steps = self._steps if h is None else shape.read_steps(self._training, h)
+        return shape.derivative_importance(self._training, X, steps, self._steps, kind, decay)
+
+    def level_sets(self, x0: Any, features: Sequence[int | str], grid: Any = 50) -> shape.LevelSets:
+        """The kernel of kind "leaf" between x0 and copies of it with two numeric features replaced, on a grid.
+
+        Parameters
+        ----------
+        x0 : row of numbers, or table of one row
+            The point.
+        features : pair of int or str
+            Numbers or names.
+        grid : int or pair of arrays
+            Values of the two features, ascending; or how many, evenly over the range of the training columns.
+
+        """
+        return shape.level_sets(self._training, x0, features, grid)
+
+    @cached_property
+    def _steps(self) -> NDArray[np.float64]:
+        return shape.default_steps(self._training)
 
     @cached_property
     def _counts(self) -> NDArray[np.int32]:
@@ -204,8 +341,9 @@ class ForestKernel:
         _check_choice("fill", fill, ("inbag", "all", "oob"))
         if fill == "oob" and self._training.draws is None:
             raise ValueError("fill='oob' needs rows that a tree did not draw; every tree was grown on all rows")
-        counts = {"all": None, "inbag": self._counts, "oob": None}[fill] if fill != "oob" else (self._counts == 0)
-        return self._make_index(counts, self._training.weight)
+        if fill == "all":
+            return self._make_index(None, self._training.weight)
+        return self._make_index(self._counts if fill == "inbag" else self._counts == 0, self._training.weight)
 
     def _make_index(
         self, counts: NDArray[Any] | None, weight: NDArray[np.float64] | None, leaves: NDArray[np.int32] | None = None
@@ -214,14 +352,16 @@ class ForestKernel:
         index: pairs.Index = pairs.index_rows(leaves, self._training.n_leaves, counts, weight)
         return index
 
-    def _plan(self, X: Any, Z: Any, kind: str) -> tuple[NDArray[np.float64], pairs.Index, bool]:
+    def _plan(
+        self, X: Any, others: NDArray[np.int32] | None, kind: str
+    ) -> tuple[NDArray[np.float64], pairs.Index, bool]:
         """Factors of each query and tree, members of each leaf, and whether leaves are divided by their mass."""
         _check_choice("kind", kind, tuple(KINDS))
         even = np.full((1, self.n_trees), 1.0 / self.n_trees)
-        if Z is not None:
+        if others is not None:
             if kind not in ("leaf", "kerf"):
                 raise ValueError(f"kind={kind!r} counts draws, so its columns are training rows: leave Z out")
-            columns = self._make_index(None, None, self._leaves(Z))
+            columns = self._make_index(None, None, others)
             if kind == "leaf":
                 return even, columns, False
             return even, columns._replace(totals=self._make_index(None, None).totals), True
@@ -257,6 +397,8 @@ class ForestKernel:
         self._run(lambda rows: pairs.count_rows(leaves[rows], mine(rows), index, width, counts[rows]), len(leaves))
         starts = np.concatenate([[0], counts.cumsum()])
         small = starts[-1] < 2**31
+        instead = "ask for fewer rows at a time, for nearest(X, k), or for average(X, values), which needs no matrix"
+        check_room(sparse_bytes(len(leaves), int(starts[-1])), f"a kernel of {starts[-1]:,} entries", instead)
         columns = np.empty(starts[-1], np.int32 if small else np.int64)
         values = np.empty(starts[-1])
 
@@ -269,13 +411,14 @@ class ForestKernel:
 
     def _run(self, block: Callable[[slice], Any], n_rows: int) -> None:
         with announced_compiling():
-            for _ in in_threads(block, list(_blocks(n_rows)), self._training.threads):
+            for _ in in_threads(block, _blocks(n_rows, self._training.threads), self._training.threads):
                 pass
 
 
-def _blocks(n_rows: int) -> Iterator[slice]:
-    for first in range(0, n_rows, _BLOCK):
-        yield slice(first, min(first + _BLOCK, n_rows))
+def _blocks(n_rows: int, threads: int) -> list[slice]:
+    """A few pieces of work for each thread, because each piece clears a line as long as the training set."""
+    size = max(_BLOCK, -(-n_rows // (8 * threads)))
+    return [slice(first, min(first + size, n_rows)) for first in range(0, n_rows, size)]
 
 
 def _bits(flags: NDArray[np.bool_]) -> NDArray[np.uint64]:

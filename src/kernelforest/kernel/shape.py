@@ -18,6 +18,8 @@ from kernelforest._engine import faces as engine
 from kernelforest.data import is_frame
 from kernelforest.forest import Forest
 from kernelforest.growing import announced_compiling, in_threads
+from kernelforest.kernel.explain import as_table, feature_number
+from kernelforest.kernel.memory import check_room
 from kernelforest.kernel.training import Training
 
 STEP = 0.2  # standard deviations, as in the paper's spam example
@@ -71,7 +73,7 @@ class Profile:
     def frame(self) -> Any:
         """The pieces from left to right: after which h they begin, up to which they reach, and the value."""
         ends = np.concatenate([[-np.inf], self.h, [np.inf]])
-        return _frame({"after": ends[:-1], "upto": ends[1:], "k": self.k})
+        return as_table({"after": ends[:-1], "upto": ends[1:], "k": self.k})
 
 
 @dataclass(frozen=True)
@@ -92,7 +94,7 @@ class Derivatives:
         n_rows = self.right.size // len(self.names)
         columns: dict[str, Any] = {} if self.right.ndim == 1 else {"row": np.repeat(np.arange(n_rows), len(self.names))}
         columns["feature"] = np.tile(np.array(self.names, dtype=object), n_rows)
-        return _frame(columns | {"right": self.right.ravel(), "left": self.left.ravel(), "h": np.tile(self.h, n_rows)})
+        return as_table(columns | {"right": self.right.ravel(), "left": self.left.ravel(), "h": np.tile(self.h, n_rows)})
 
 
 @dataclass(frozen=True)
@@ -111,7 +113,7 @@ class DerivativeImportance:
     def frame(self) -> Any:
         """One line per feature."""
         names = np.array(self.names, dtype=object)
-        return _frame({"feature": names, "mean": self.mean, "error": self.error, "per_sd": self.per_sd})
+        return as_table({"feature": names, "mean": self.mean, "error": self.error, "per_sd": self.per_sd})
 
 
 @dataclass(frozen=True)
@@ -126,7 +128,7 @@ class LevelSets:
 
     def frame(self) -> Any:
         """One line per point of the grid."""
-        return _frame({"x": np.repeat(self.x, len(self.y)), "y": np.tile(self.y, len(self.x)), "k": self.k.ravel()})
+        return as_table({"x": np.repeat(self.x, len(self.y)), "y": np.tile(self.y, len(self.x)), "k": self.k.ravel()})
 
 
 def faces(training: Training, x0: Any) -> Faces:
@@ -137,8 +139,8 @@ def faces(training: Training, x0: Any) -> Faces:
 def profile(training: Training, x0: Any, feature: int | str) -> Profile:
     """Exact profile of the kernel along one feature."""
     forest = _own_forest(training, "profile")
-    j = _numeric_feature(training, feature)
-    row = _one_row(training, x0)[1]
+    table, row = _one_row(training, x0)
+    j = _numeric_feature(training, table, feature)
     if not np.isfinite(row[j]):
         raise ValueError(f"x0 must have a finite value of feature {training.names[j]!r} to step from, got {row[j]}")
     box = _faces_of(forest, row)
@@ -180,10 +182,10 @@ def level_sets(training: Training, x0: Any, features: Sequence[int | str], grid:
     """The kernel on a grid over two features."""
     if isinstance(features, str) or len(features) != 2:
         raise ValueError(f"features must name two features, got {features!r}")
-    i, j = (_numeric_feature(training, f) for f in features)
+    table, row = _one_row(training, x0)
+    i, j = (_numeric_feature(training, table, f) for f in features)
     if i == j:
         raise ValueError(f"features must name two different features, got {features!r}")
-    table, row = _one_row(training, x0)
     x, y = _read_grid(training, grid, (i, j))
     if training.forest is not None:
         k = _own_levels(_faces_of(training.forest, row), i, j, x, y)
@@ -199,6 +201,7 @@ def path_matrix(training: Training, X: Any, Z: Any, decay: float) -> NDArray[np.
     forest, powers = training.forest, _powers(training.forest, _check_decay(decay))
     columns = training.leaves if Z is None else training.route(Z)
     rows = training.leaves if X is None else training.route(X)
+    check_room(8 * len(rows) * len(columns), f"a path kernel of {len(rows)} x {len(columns)}", "ask for fewer rows at a time")
     out = np.zeros((len(rows), len(columns)))
     deepest = int(np.diff(forest.starts[:, 0]).max())
 
@@ -244,7 +247,7 @@ def _differences(
         out = _foreign_differences(training, table, matrix, h)
     out /= h
     out += np.where(np.isnan(matrix), np.nan, 0.0)[:, None, :]
-    out[:, :, _categorical(training)] = np.nan
+    out[:, :, _categorical(training, table)] = np.nan
     return np.ascontiguousarray(out.swapaxes(0, 1))
 
 
@@ -272,7 +275,7 @@ def _own_differences(
     forest: Forest, matrix: NDArray[np.float64], h: NDArray[np.float64], decay: float | None, threads: int
 ) -> NDArray[np.float64]:
     """K(x0 ± h_j e_j, x0) - 1, (rows, 2, features), by one walk of each row down each tree."""
-    lost = np.zeros((len(matrix), 2, matrix.shape[1]))
+    lost = np.zeros((len(matrix), 2 * matrix.shape[1]))
     powers = np.empty(0) if decay is None else _powers(forest, decay)
     deepest = int(np.diff(forest.starts[:, 0]).max())
 
@@ -282,15 +285,14 @@ def _own_differences(
 
     _run(block, len(matrix), threads)
     lost /= -forest.n_trees
-    return lost
+    return lost.reshape(*matrix.shape, 2).swapaxes(1, 2)
 
 
-def _own_levels(
-    box: Faces, i: int, j: int, x: NDArray[np.float64], y: NDArray[np.float64]
-) -> NDArray[np.float64]:
+def _own_levels(box: Faces, i: int, j: int, x: NDArray[np.float64], y: NDArray[np.float64]) -> NDArray[np.float64]:
     """Share of trees whose box holds each point. Each tree adds one to a rectangle, noted at its four corners."""
     left, right = (np.searchsorted(x, face[i], side="right") for face in (box.lower, box.upper))
     bottom, top = (np.searchsorted(y, face[j], side="right") for face in (box.lower, box.upper))
+    right, top = np.maximum(left, right), np.maximum(bottom, top)  # where x0 is missing its box may hold no number
     corners = np.zeros((len(x) + 1, len(y) + 1), np.int64)
     for a, b, sign in ((left, bottom, 1), (right, top, 1), (left, top, -1), (right, bottom, -1)):
         np.add.at(corners, (a, b), sign)
@@ -299,7 +301,7 @@ def _own_levels(
 
 
 def _powers(forest: Forest, decay: float) -> NDArray[np.float64]:
-    """decay ** m for every number of splits that can lie between two leaves of a tree."""
+    """Powers decay ** m, for every number of splits that can lie between two leaves of a tree."""
     return np.float64(decay) ** np.arange(int(np.diff(forest.starts[:, 0]).max()) + 1)
 
 
@@ -324,7 +326,8 @@ def _foreign_differences(
         steps[:, 1, at, at] -= moves
         shared = _shares(training, table, which, changed, home[which])
         out[first : first + step] = shared.reshape(-1, 2, p)
-    return out - (home >= 0).mean(axis=1)[:, None, None]
+    out -= (home >= 0).mean(axis=1)[:, None, None]
+    return out
 
 
 def _foreign_levels(
@@ -354,8 +357,8 @@ def _shares(
     copies: Any = changed
     if hasattr(table, "iloc"):  # the forest may want the names and types of a pandas frame
         copies = table.iloc[which].reset_index(drop=True)
-        numeric = [c for c, dtype in enumerate(table.dtypes) if getattr(dtype, "kind", "O") in "fiub"]
-        copies = copies.assign(**{str(table.columns[c]): changed[:, c] for c in numeric})
+        for c in np.flatnonzero(~_categorical(training, table)):
+            copies[table.columns[c]] = changed[:, c]
     leaves = training.route(copies)
     return np.asarray(((leaves == home) & (home >= 0)).mean(axis=1))
 
@@ -377,7 +380,7 @@ def _as_table(x0: Any) -> tuple[Any, bool]:
 
 
 def _read(training: Training, table: Any) -> NDArray[np.float64]:
-    matrix = np.asarray(table, dtype=np.float64) if training.read is None else training.read(table)
+    matrix = np.asarray(table if training.read is None else training.read(table), dtype=np.float64)
     if matrix.ndim != 2 or matrix.shape[1] != len(training.names):
         raise ValueError(f"x0 must have {len(training.names)} features, got shape {matrix.shape}")
     return matrix
@@ -391,26 +394,21 @@ def _one_row(training: Training, x0: Any) -> tuple[Any, NDArray[np.float64]]:
     return table, matrix[0]
 
 
-def _numeric_feature(training: Training, feature: Any) -> int:
+def _numeric_feature(training: Training, table: Any, feature: Any) -> int:
     """Number of a feature given by number or name."""
-    p = len(training.names)
-    if isinstance(feature, str):
-        if feature not in training.names:
-            raise ValueError(f"feature must be one of {list(training.names)}, got {feature!r}")
-        j = training.names.index(feature)
-    elif isinstance(feature, Integral) and not isinstance(feature, bool) and 0 <= feature < p:
-        j = int(feature)
-    else:
-        raise ValueError(f"feature must be a name or a number from 0 to {p - 1}, got {feature!r}")
-    if _categorical(training)[j]:
+    j = feature_number(training.names, feature)
+    if _categorical(training, table)[j]:
         raise ValueError(f"feature must be numeric, got {training.names[j]!r}, which is categorical")
     return j
 
 
-def _categorical(training: Training) -> NDArray[np.bool_]:
-    if training.forest is None:
-        return np.zeros(len(training.names), dtype=bool)
-    return np.asarray((training.forest.columns.kinds & 1) != 0)
+def _categorical(training: Training, table: Any = None) -> NDArray[np.bool_]:
+    """Features that cannot be stepped along: in other forests, columns of a pandas frame that hold no numbers."""
+    if training.forest is not None:
+        return np.asarray((training.forest.columns.kinds & 1) != 0)
+    if hasattr(table, "iloc"):
+        return np.array([getattr(dtype, "kind", "O") not in "fiub" for dtype in table.dtypes])
+    return np.zeros(len(training.names), dtype=bool)
 
 
 def _columns(training: Training) -> Iterator[NDArray[np.float64]]:
@@ -438,9 +436,7 @@ def _some_training_rows(training: Training) -> NDArray[np.float64]:
     return training.matrix()[rows]
 
 
-def _read_grid(
-    training: Training, grid: Any, features: tuple[int, int]
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _read_grid(training: Training, grid: Any, features: tuple[int, int]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     law = "grid must be an integer >= 2 or a pair of ascending arrays of finite numbers"
     if isinstance(grid, Integral) and not isinstance(grid, bool):
         if grid < 2:
@@ -481,12 +477,3 @@ def _run(block: Callable[[slice], None], n_rows: int, threads: int) -> None:
     with announced_compiling():
         for _ in in_threads(block, [slice(i, min(i + size, n_rows)) for i in range(0, n_rows, size)], threads):
             pass
-
-
-def _frame(columns: dict[str, Any]) -> Any:
-    """A pandas frame, or the dict of its columns where pandas is not installed."""
-    try:
-        from pandas import DataFrame
-    except ImportError:
-        return columns
-    return DataFrame(columns)

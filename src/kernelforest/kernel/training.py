@@ -33,7 +33,7 @@ class Training:
 
 def training_of(
     forest: Forest,
-    read: Callable[[Any], NDArray[np.float64]],
+    read: Callable[[Any], NDArray[np.floating]],
     names: tuple[str, ...],
     classes: NDArray[Any],
     threads: int = 1,
@@ -53,7 +53,7 @@ def training_of(
         lambda: decode(forest.columns, slice(None)),
         names,
         classes,
-        read,
+        lambda X: np.asarray(read(X), dtype=np.float64),
         forest,
         threads,
     )

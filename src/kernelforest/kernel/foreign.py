@@ -1,0 +1,455 @@
+"""Other people's forests: a fitted model and the rows that grew it enter, what a kernel has to know leaves.
+
+Only public interfaces are read. LightGBM and XGBoost are recognised by the module of their classes and never imported.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+import sklearn
+from joblib import effective_n_jobs
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import is_classifier
+from sklearn.ensemble import (
+    BaggingClassifier,
+    BaggingRegressor,
+    ExtraTreesClassifier,
+    ExtraTreesRegressor,
+    RandomForestClassifier,
+    RandomForestRegressor,
+)
+from sklearn.exceptions import NotFittedError
+from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
+from sklearn.utils import check_array, get_tags
+from sklearn.utils.validation import check_is_fitted, column_or_1d
+
+from kernelforest.data import is_frame, read_labels, read_schema, read_weights
+from kernelforest.growing import in_threads
+from kernelforest.kernel.training import Training
+
+FORESTS = (RandomForestClassifier, RandomForestRegressor, ExtraTreesClassifier, ExtraTreesRegressor)
+BAGS = (BaggingClassifier, BaggingRegressor)
+TREES = (DecisionTreeClassifier, DecisionTreeRegressor)
+# before 1.8 trees put some rows with missing values in other leaves than apply: scikit-learn issue 32178
+MISPLACED_GAPS = tuple(int(part) for part in sklearn.__version__.split(".")[:2]) < (1, 8)
+ACCEPTED = (
+    "a fitted RandomForest, ExtraTrees, Bagging of decision trees or DecisionTree of scikit-learn, a model or Booster of "
+    "LightGBM or XGBoost, a KernelForestClassifier, or a pair (leaves_train, apply_function)"
+)
+
+
+@dataclass(frozen=True)
+class Source:
+    """What a library says about a fitted forest."""
+
+    leaves: Callable[[Any], NDArray[Any]]  # (n_rows, n_trees) as the library numbers them, for a table of the right columns
+    n_features: int | None = None  # None: it does not say
+    names: tuple[str, ...] | None = None  # of the columns it was fitted on, if those had names
+    classes: Any = None  # labels of a classifier
+    numeric: bool | None = None  # whether it predicts numbers; None: it does not say
+    known: NDArray[np.int64] | None = None  # (n_rows, n_trees) leaves of the training rows, if they came with it
+    trees: tuple[Any, ...] = ()  # decision trees of scikit-learn, which count the rows in their leaves
+    samples: list[NDArray[Any]] | None = None  # numbers of the rows that each of them drew
+    n_draws: int | None = None  # that each of them must have drawn; None: any number of rows, max_samples was set
+
+
+@dataclass(frozen=True)
+class Numbering:
+    """Leaves that training rows reach, renumbered so that they run through all trees without gaps."""
+
+    known: tuple[NDArray[np.int64], ...]  # of each tree, ascending
+    starts: NDArray[np.int64]  # (n_trees + 1,) number of the first leaf of each tree
+
+    def number(self, raw: NDArray[Any], threads: int = 1) -> NDArray[np.int32]:
+        """Our numbers for a library's, -1 where no training row is.
+
+        >>> numbering_of(np.array([[7, 1], [3, 1], [7, 1]])).number(np.array([[7, 1], [4, 2]])).tolist()
+        [[1, 2], [-1, -1]]
+        """
+        out = np.empty(raw.shape, np.int32)
+
+        def one_tree(t: int) -> None:
+            out[:, t] = _places(raw[:, t], self.known[t], int(self.starts[t]))
+
+        for _ in in_threads(one_tree, list(range(raw.shape[1])), threads):
+            pass
+        return out
+
+
+def numbering_of(raw: NDArray[Any], threads: int = 1) -> Numbering:
+    """Collect the leaves that training rows reach."""
+    known = tuple(in_threads(lambda t: _distinct(raw[:, t]), list(range(raw.shape[1])), threads))
+    return Numbering(known, np.concatenate([[0], np.cumsum([len(k) for k in known])]).astype(np.int64))
+
+
+def training_from(
+    fitted: Any, X_train: Any, y_train: Any = None, *, weight: ArrayLike | None = None, n_jobs: int | None = None
+) -> Training:
+    """Describe somebody else's forest; see `ForestKernel.from_model`."""
+    threads = _threads(n_jobs)
+    source = _source(fitted, threads)
+    names = _column_names(X_train) or source.names
+    route = _checked_route(source, names, X_train)
+    raw = _training_leaves(source, route, X_train)
+    masses = _named("weight", read_weights, weight, len(raw))
+    read, matrix = _readers(X_train)
+    if MISPLACED_GAPS and source.trees and read is not None and np.isnan(matrix()).any():
+        source = replace(source, trees=())
+    draws = _draws(source, raw, masses)
+    values, classes = _targets(y_train, source, len(raw))
+    numbering = numbering_of(raw, threads)
+    n_features = source.n_features if X_train is None else _width("X_train", X_train)
+    return Training(
+        numbering.number(raw, threads),
+        int(numbering.starts[-1]),
+        lambda X: numbering.number(route("X", X), threads),
+        None if draws is None else lambda: draws,
+        masses,
+        values,
+        matrix,
+        names or tuple(f"x{j}" for j in range(n_features or 0)),
+        classes,
+        read,
+        None,
+        threads,
+    )
+
+
+def check_own_rows(training: Training, X_train: Any) -> None:
+    """Whether X_train, if given, is what one of our own forests was grown on: it has to reach the same leaves."""
+    if X_train is not None and not np.array_equal(training.route(X_train), training.leaves):
+        raise ValueError("X_train is not the table this forest was fitted on: its rows reach other leaves")
+
+
+# ---- what each library says ----
+
+
+def _source(fitted: Any, threads: int) -> Source:
+    libraries = {kind.__module__.partition(".")[0] for kind in type(fitted).__mro__}
+    if isinstance(fitted, tuple) and len(fitted) == 2 and callable(fitted[1]):
+        return _from_pair(*fitted)
+    if isinstance(fitted, FORESTS + BAGS + TREES):
+        return _from_sklearn(fitted, threads)
+    if "lightgbm" in libraries and hasattr(type(fitted), "predict"):
+        return _from_lightgbm(fitted, threads)
+    if "xgboost" in libraries and hasattr(type(fitted), "predict"):
+        return _from_xgboost(fitted, threads)
+    raise TypeError(f"fitted must be {ACCEPTED}; got {type(fitted).__module__}.{type(fitted).__qualname__}")
+
+
+def _from_pair(leaves_train: Any, apply_function: Callable[[Any], Any]) -> Source:
+    known = _whole_numbers("leaves_train", leaves_train)
+    if known.ndim != 2 or not known.size:
+        raise ValueError(f"leaves_train must have a row per training row and a column per tree, got shape {known.shape}")
+
+    def leaves(X: Any) -> NDArray[np.int64]:
+        found = _whole_numbers("what apply_function returns", apply_function(X))
+        if found.ndim != 2 or found.shape[1] != known.shape[1]:
+            raise ValueError(f"apply_function must return an array of shape (n_rows, {known.shape[1]}), got {found.shape}")
+        return found
+
+    return Source(leaves, known=known)
+
+
+def _from_sklearn(fitted: Any, threads: int) -> Source:
+    check_is_fitted(fitted)
+    trees = (fitted,) if isinstance(fitted, TREES) else tuple(fitted.estimators_)
+    strange = [tree for tree in trees if not isinstance(tree, TREES)]
+    if strange:
+        raise TypeError(f"{type(fitted).__name__} must hold decision trees of scikit-learn, got {type(strange[0]).__name__}")
+    samples = getattr(fitted, "estimators_samples_", None)  # a single tree has none
+    if samples is not None and len(samples) != len(trees):
+        raise ValueError(
+            f"the forest knows the rows of {len(samples)} of its {len(trees)} trees only: fit it without warm_start"
+        )
+    width = int(fitted.n_features_in_)
+    return Source(
+        _sklearn_leaves(trees, _subsets(fitted, width), threads),
+        width,
+        _known_names(fitted),
+        getattr(fitted, "classes_", None),
+        not is_classifier(fitted),
+        None,
+        trees,
+        samples,
+        len(samples[0]) if samples is not None and fitted.max_samples is None else None,
+    )
+
+
+def _subsets(fitted: Any, width: int) -> list[NDArray[Any]] | None:
+    """Columns that each tree of a Bagging sees, or None if all trees see the table as it is."""
+    subsets = [np.asarray(columns) for columns in getattr(fitted, "estimators_features_", [])]
+    everything = np.arange(width)
+    return None if all(np.array_equal(columns, everything) for columns in subsets) else subsets
+
+
+def _sklearn_leaves(
+    trees: Sequence[Any], subsets: list[NDArray[Any]] | None, threads: int
+) -> Callable[[Any], NDArray[np.int32]]:
+    gaps: Any = "allow-nan" if get_tags(trees[0]).input_tags.allow_nan else True
+
+    def leaves(X: Any) -> NDArray[np.int32]:
+        # trees compare in float32: read and check the table once, not once per tree
+        table = check_array(X, dtype=np.float32, accept_sparse="csr", order="C", ensure_all_finite=gaps, input_name="X")
+        out = np.empty((table.shape[0], len(trees)), np.int32)
+
+        def one_tree(t: int) -> None:
+            out[:, t] = trees[t].apply(table if subsets is None else table[:, subsets[t]], check_input=False)
+
+        for _ in in_threads(one_tree, list(range(len(trees))), threads):
+            pass
+        return out
+
+    return leaves
+
+
+def _from_lightgbm(fitted: Any, threads: int) -> Source:
+    model = hasattr(type(fitted), "booster_")
+    booster = fitted.booster_ if model else fitted  # raises scikit-learn's NotFittedError itself
+    width, written = int(booster.num_feature()), booster.feature_name()
+
+    def leaves(X: Any) -> NDArray[np.int32]:
+        table = X if hasattr(X, "shape") else np.asarray(X, dtype=np.float64)
+        found = np.asarray(booster.predict(table, pred_leaf=True, num_threads=threads))
+        return found.reshape(len(found), -1).astype(np.int32)
+
+    return Source(
+        leaves,
+        width,
+        None if written == [f"Column_{j}" for j in range(width)] else tuple(written),
+        getattr(fitted, "classes_", None) if model else None,
+        not is_classifier(fitted) if model else None,
+    )
+
+
+def _from_xgboost(fitted: Any, threads: int) -> Source:
+    model = hasattr(type(fitted), "get_booster")
+    booster = fitted.get_booster() if model else fitted  # raises scikit-learn's NotFittedError itself
+    try:
+        width = int(booster.num_features())
+    except ValueError:  # a stack trace of its library
+        raise NotFittedError("fitted must be a fitted forest, got an XGBoost Booster without trees") from None
+    matrix: Any = sys.modules["xgboost"].DMatrix  # loaded, or there were no model
+    missing = fitted.missing if model else np.nan
+    best = getattr(booster, "best_iteration", None) if model else None  # as its own apply: stop where early stopping did
+    rounds = (0, 0) if best is None else (0, int(best) + 1)
+
+    def leaves(X: Any) -> NDArray[np.int32]:
+        table = X if hasattr(X, "shape") else np.asarray(X, dtype=np.float64)
+        rows = matrix(table, missing=missing, nthread=threads, enable_categorical=True)
+        found = booster.predict(rows, pred_leaf=True, iteration_range=rounds, validate_features=False, strict_shape=True)
+        return np.asarray(found).reshape(len(found), -1).astype(np.int32)  # (rows, rounds, classes, trees) before
+
+    return Source(
+        leaves,
+        width,
+        None if booster.feature_names is None else tuple(booster.feature_names),
+        getattr(fitted, "classes_", None) if model else None,
+        not is_classifier(fitted) if model else None,
+    )
+
+
+# ---- checks at the door ----
+
+
+def _checked_route(source: Source, names: tuple[str, ...] | None, X_train: Any) -> Callable[[str, Any], NDArray[Any]]:
+    """Leaves of a table as the library numbers them, after a look at its columns. The name of the argument comes first."""
+    width = source.n_features
+    if width is None and X_train is not None:
+        width = _width("X_train", X_train)
+
+    def route(name: str, X: Any) -> NDArray[Any]:
+        found = None if width is None else _width(name, X)
+        if found != width:
+            raise ValueError(f"{name} has {found} columns, but the forest was fitted on {width}")
+        columns = _column_names(X)
+        for wanted in (source.names, names):
+            if columns and wanted and _plain(columns) != _plain(wanted):
+                raise ValueError(f"{name} must have the columns of training, {list(wanted)}, got {list(columns)}")
+        return source.leaves(X)
+
+    return route
+
+
+def _training_leaves(source: Source, route: Callable[[str, Any], NDArray[Any]], X_train: Any) -> NDArray[Any]:
+    if X_train is None:
+        if source.known is None:
+            raise ValueError("X_train must be the table the forest was fitted on, got None")
+        return source.known
+    raw = route("X_train", X_train)
+    if not raw.size:
+        raise NotFittedError(f"fitted must have trees and X_train rows, got {raw.shape[1]} trees and {len(raw)} rows")
+    if source.known is None:
+        return raw
+    if len(raw) != len(source.known):
+        raise ValueError(f"X_train has {len(raw)} rows, but leaves_train {len(source.known)}")
+    if not np.array_equal(raw, source.known):
+        raise ValueError("X_train is not the table of leaves_train: apply_function(X_train) gives other leaves")
+    return source.known
+
+
+def _draws(source: Source, raw: NDArray[Any], weight: NDArray[np.float64] | None) -> NDArray[np.int32] | None:
+    """How often each tree drew each row, (n_trees, n_rows); None if every tree grew on all rows or it is not known."""
+    n_rows, counts = len(raw), None
+    if source.samples is not None:
+        if source.n_draws not in (None, n_rows):
+            raise ValueError(f"X_train has {n_rows} rows, but the forest was fitted on {source.n_draws}")
+        last = max(int(drawn.max()) for drawn in source.samples)
+        if last >= n_rows:
+            raise ValueError(f"X_train has {n_rows} rows, but the forest was fitted on at least {last + 1}")
+        counts = np.empty((len(source.samples), n_rows), np.int32)
+        for t, drawn in enumerate(source.samples):
+            counts[t] = np.bincount(drawn, minlength=n_rows)
+        counts = None if (counts == 1).all() else counts
+    for t, tree in enumerate(source.trees):
+        drawn = np.ones(n_rows, dtype=bool) if counts is None else counts[t] > 0
+        _check_leaf_totals(t, tree.tree_, raw[:, t], drawn, weight)
+    return counts
+
+
+def _check_leaf_totals(
+    t: int, tree: Any, raw: NDArray[Any], drawn: NDArray[np.bool_], weight: NDArray[np.float64] | None
+) -> None:
+    """A tree of scikit-learn knows how many different rows of positive weight grew each leaf."""
+    inner = tree.children_left >= 0
+
+    def held(rows: NDArray[np.bool_]) -> NDArray[np.int64]:
+        return np.bincount(raw[rows], minlength=tree.node_count)
+
+    wanted = np.where(inner, 0, tree.n_node_samples)
+    found = held(drawn)
+    if np.array_equal(found, wanted) or (weight is not None and np.array_equal(held(drawn & (weight > 0)), wanted)):
+        return
+    bad = int((found != wanted).argmax())
+    raise ValueError(
+        f"X_train is not the table this forest was fitted on: {found[bad]} of the rows that tree {t} drew reach its node "
+        f"{bad}, but it grew on {wanted[bad]} there (rows that had no weight in the fit need weight=0 here)"
+    )
+
+
+def _targets(y_train: Any, source: Source, n_rows: int) -> tuple[NDArray[np.float64], NDArray[Any] | None]:
+    """Class indicators and classes, or the numbers of a regression and None."""
+    if y_train is None:
+        return np.empty((n_rows, 0)), None
+    y = np.asarray(y_train)
+    if y.ndim not in (1, 2) or len(y) != n_rows:
+        raise ValueError(f"y_train must have one entry per training row ({n_rows}), got shape {y.shape}")
+    numeric = y.dtype.kind == "f" or (y.ndim == 2 and y.shape[1] > 1) if source.numeric is None else source.numeric
+    if numeric:
+        numbers = _named("y_train", check_array, y.reshape(n_rows, -1), dtype=np.float64, input_name="y_train")
+        return np.asarray(numbers), None
+    if isinstance(source.classes, list):
+        raise ValueError(
+            f"y_train of a classifier must have one column, the forest has {len(source.classes)}: leave it out and give "
+            "values to average"
+        )
+    flat = column_or_1d(y)
+    if source.classes is None:
+        labels = read_labels(flat)
+        return np.eye(len(labels.classes))[labels.codes], labels.classes
+    classes = np.asarray(source.classes)
+    place = {label: k for k, label in enumerate(classes.tolist())}
+    found = flat.tolist()
+    unknown = sorted({str(label) for label in found if label not in place})
+    if unknown:
+        raise ValueError(f"y_train must hold classes of the forest, {classes.tolist()}, got {unknown[:5]}")
+    return np.eye(len(classes))[[place[label] for label in found]], classes
+
+
+def _readers(X_train: Any) -> tuple[Callable[[Any], NDArray[np.float64]] | None, Callable[[], NDArray[np.float64]]]:
+    """How to read a user's table as numbers, and the training table read so."""
+    if X_train is None:
+        return None, _no_table
+    if hasattr(X_train, "toarray"):
+        return None, lambda: np.asarray(X_train.toarray(), dtype=np.float64)
+    schema = read_schema(X_train)
+
+    def read(X: Any) -> NDArray[np.float64]:
+        return np.asarray(schema.matrix(X), dtype=np.float64)
+
+    return read, lambda: read(X_train)
+
+
+def _no_table() -> NDArray[np.float64]:
+    raise ValueError("X_train was not given, so the features of the training rows are not known")
+
+
+def _threads(n_jobs: int | None) -> int:
+    if n_jobs is not None and not isinstance(n_jobs, Integral):
+        raise TypeError(f"n_jobs must be an integer or None, got {n_jobs!r}")
+    return int(effective_n_jobs(n_jobs))
+
+
+def _named(name: str, read: Callable[..., Any], value: Any, *args: Any, **options: Any) -> Any:
+    """Read an argument; errors call it as the user does."""
+    try:
+        return read(value, *args, **options)
+    except ValueError as error:
+        raise ValueError(str(error).replace("sample_weight", name)) from None
+
+
+def _width(name: str, X: Any) -> int:
+    shape: tuple[int, ...] = X.shape if hasattr(X, "shape") else np.shape(X)  # numpy would open a sparse table or a frame
+    if len(shape) != 2:
+        raise ValueError(f"{name} must be a table with two dimensions, got shape {shape}")
+    return int(shape[1])
+
+
+def _column_names(X: Any) -> tuple[str, ...] | None:
+    return tuple(str(column) for column in X.columns) if is_frame(X) else None
+
+
+def _known_names(fitted: Any) -> tuple[str, ...] | None:
+    names = getattr(fitted, "feature_names_in_", None)
+    return None if names is None else tuple(str(name) for name in names)
+
+
+def _plain(names: Sequence[str]) -> list[str]:
+    """LightGBM writes a blank in a name as an underscore."""
+    return [name.replace(" ", "_") for name in names]
+
+
+def _whole_numbers(name: str, values: Any) -> NDArray[np.int64]:
+    given = np.asarray(values)
+    if given.dtype.kind not in "iuf":
+        raise TypeError(f"{name} must be whole numbers, got dtype {given.dtype}")
+    whole = given.astype(np.int64)
+    if given.dtype.kind == "f" and not np.array_equal(whole, given):
+        raise TypeError(f"{name} must be whole numbers, got fractions")
+    return whole
+
+
+# ---- numbers of leaves ----
+
+
+def _is_compact(low: int, high: int, n_rows: int) -> bool:
+    """Whether a table of all numbers from low to high is quicker than a search of each row's."""
+    return high - low <= 4 * n_rows + 256
+
+
+def _distinct(column: NDArray[Any]) -> NDArray[np.int64]:
+    """The distinct numbers of a column, ascending."""
+    low, high = int(column.min()), int(column.max())
+    if not _is_compact(low, high, len(column)):
+        return np.unique(column).astype(np.int64)
+    seen = np.zeros(high - low + 1, dtype=bool)
+    seen[column - low] = True
+    return np.flatnonzero(seen) + low
+
+
+def _places(column: NDArray[Any], known: NDArray[np.int64], start: int) -> NDArray[np.int32]:
+    """Place of each number of a column among the known ones, counted from start; -1 where it is not among them."""
+    low, high = int(known[0]), int(known[-1])
+    if _is_compact(low, high, len(column)):
+        place = np.full(high - low + 1, -1, np.int32)
+        place[known - low] = np.arange(start, start + len(known))
+        inside = (column >= low) & (column <= high)
+        return np.where(inside, place[np.where(inside, column - low, 0)], np.int32(-1))
+    at = np.minimum(np.searchsorted(known, column), len(known) - 1)
+    return np.where(known[at] == column, at + start, -1).astype(np.int32)

@@ -1,0 +1,43 @@
+"""How much memory a request takes, said before it is taken."""
+
+from __future__ import annotations
+
+import os
+
+
+def sparse_bytes(n_rows: int, n_entries: int) -> int:
+    """Size of a sparse kernel: a value and a column for each entry, a start for each row.
+
+    >>> sparse_bytes(n_rows=10, n_entries=100)
+    1244
+    """
+    place = 4 if n_entries < 2**31 else 8
+    return n_entries * (8 + place) + (n_rows + 1) * place
+
+
+def index_bytes(n_rows: int, n_trees: int, n_leaves: int, weighed: bool) -> int:
+    """Size of what every product needs: leaf numbers and members of each leaf, with their masses if they differ from one.
+
+    >>> index_bytes(n_rows=1_000_000, n_trees=100, n_leaves=10_000_000, weighed=False)
+    960000008
+    """
+    return n_rows * n_trees * (4 + 4 + 8 * weighed) + n_leaves * 16 + 8
+
+
+def available_bytes() -> int | None:
+    """Memory that can be had without swapping, or None where the system does not tell."""
+    try:
+        with open("/proc/meminfo") as lines:
+            for line in lines:
+                if line.startswith("MemAvailable:"):
+                    return int(line.split()[1]) * 1024
+        return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (OSError, ValueError, AttributeError):
+        return None
+
+
+def check_room(n_bytes: int, what: str, instead: str) -> None:
+    """Refuse a request that does not fit, with the numbers and what to ask for instead."""
+    free = available_bytes()
+    if free is not None and n_bytes > free:
+        raise MemoryError(f"{what} would take {n_bytes / 1e9:.1f} GB and {free / 1e9:.1f} GB are free; {instead}")

@@ -1,0 +1,609 @@
+"""Kernels of other people's forests: their predictions and leaves are the known answers."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from scipy.sparse import csr_array
+from sklearn.cluster import KMeans
+from sklearn.ensemble import (
+    BaggingClassifier,
+    BaggingRegressor,
+    ExtraTreesClassifier,
+    ExtraTreesRegressor,
+    GradientBoostingClassifier,
+    RandomForestClassifier,
+    RandomForestRegressor,
+)
+from sklearn.exceptions import NotFittedError
+from sklearn.linear_model import LogisticRegression
+from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
+
+from kernelforest import KernelForestClassifier
+from kernelforest.kernel import ForestKernel
+from kernelforest.kernel.foreign import MISPLACED_GAPS, numbering_of
+
+LETTERS = np.array(["a", "b", "c"])
+LIKE_THEIR_MEAN = {"aggregate": "mean", "fill": "inbag"}
+CLASSIFIERS = {
+    "forest": RandomForestClassifier(20, random_state=0),
+    "forest-leaf5": RandomForestClassifier(20, min_samples_leaf=5, random_state=0),
+    "forest-whole": RandomForestClassifier(20, bootstrap=False, random_state=0),
+    "forest-whole-leaf5": RandomForestClassifier(20, bootstrap=False, min_samples_leaf=5, random_state=0),
+    "forest-part": RandomForestClassifier(20, max_samples=0.4, random_state=0),
+    "forest-few": RandomForestClassifier(20, max_samples=30, random_state=0),
+    "extra": ExtraTreesClassifier(20, min_samples_leaf=3, random_state=0),
+    "extra-bootstrap": ExtraTreesClassifier(20, bootstrap=True, min_samples_leaf=3, random_state=0),
+    "bagging": BaggingClassifier(n_estimators=20, random_state=0),
+    "bagging-columns": BaggingClassifier(
+        DecisionTreeClassifier(min_samples_leaf=3), n_estimators=20, max_features=2, max_samples=0.5, random_state=0
+    ),
+    "bagging-bootstrap-columns": BaggingClassifier(n_estimators=20, bootstrap_features=True, random_state=0),
+    "bagging-without-replacement": BaggingClassifier(n_estimators=20, bootstrap=False, max_samples=0.5, random_state=0),
+    "tree": DecisionTreeClassifier(min_samples_leaf=4, random_state=0),
+}
+REGRESSORS = {
+    "forest": RandomForestRegressor(20, random_state=0),
+    "forest-whole-leaf5": RandomForestRegressor(20, bootstrap=False, min_samples_leaf=5, max_features=2, random_state=0),
+    "extra": ExtraTreesRegressor(20, min_samples_leaf=5, random_state=0),
+    "bagging-columns": BaggingRegressor(n_estimators=20, max_features=0.5, random_state=0),
+    "tree": DecisionTreeRegressor(min_samples_leaf=4, random_state=0),
+}
+WITHOUT_DRAWS = ("forest-whole", "forest-whole-leaf5", "extra", "tree")
+
+
+@cache
+def data():
+    """Three noisy classes on a line, in four columns; new rows; and a number to predict."""
+    rng = np.random.default_rng(5)
+    X, new = rng.normal(size=(150, 4)), rng.normal(size=(40, 4))
+    codes = np.digitize(X[:, 0] + 0.5 * rng.normal(size=150), [-0.5, 0.5])
+    return X, LETTERS[codes], new, X[:, 0] * 2 + rng.normal(size=150)
+
+
+def onehot(y, classes=LETTERS):
+    return (y[:, None] == classes).astype(float)
+
+
+@cache
+def classifier(name):
+    X, y, _, _ = data()
+    return CLASSIFIERS[name].fit(X, y)
+
+
+@cache
+def regressor(name):
+    X, _, _, r = data()
+    return REGRESSORS[name].fit(X, r)
+
+
+def kernel_of(name, n_jobs=None):
+    X, y, _, _ = data()
+    return ForestKernel.from_model(classifier(name), X, y, n_jobs=n_jobs)
+
+
+def share_of_common_leaves(left, right):
+    """Definition 1 as loops over trees."""
+    return np.mean([np.equal.outer(left[:, t], right[:, t]) for t in range(left.shape[1])], axis=0)
+
+
+# ---- scikit-learn: predictions are averages with these weights ----
+
+
+@pytest.mark.parametrize("name", CLASSIFIERS)
+def test_weights_times_labels_are_the_probabilities_of_scikit_learn(name):
+    X, y, new, _ = data()
+    kernel, theirs = kernel_of(name), classifier(name)
+    for rows in (X, new):
+        W = kernel.weights(rows, **LIKE_THEIR_MEAN)
+        np.testing.assert_allclose(W @ onehot(y), theirs.predict_proba(rows), rtol=0, atol=1e-12)
+        np.testing.assert_allclose(kernel.average(rows, **LIKE_THEIR_MEAN), theirs.predict_proba(rows), rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", REGRESSORS)
+def test_averages_are_the_predictions_of_scikit_learn(name):
+    X, _, new, r = data()
+    kernel = ForestKernel.from_model(regressor(name), X, r)
+    for rows in (X, new):
+        want = regressor(name).predict(rows)
+        np.testing.assert_allclose(kernel.average(rows, r, **LIKE_THEIR_MEAN), want, rtol=0, atol=1e-12)
+        np.testing.assert_allclose(kernel.average(rows, **LIKE_THEIR_MEAN)[:, 0], want, rtol=0, atol=1e-12)
+
+
+def test_averages_of_several_outputs_are_the_predictions_of_scikit_learn():
+    X, _, new, r = data()
+    both = np.column_stack([r, r**2])
+    fitted = RandomForestRegressor(10, random_state=1).fit(X, both)
+    kernel = ForestKernel.from_model(fitted, X, both)
+    np.testing.assert_allclose(kernel.average(new, **LIKE_THEIR_MEAN), fitted.predict(new), rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("whole", [True, False])
+def test_given_weights_repeat_a_forest_that_multiplied_by_them(whole):
+    X, y, new, _ = data()
+    weight = np.random.default_rng(1).integers(0, 4, len(X)).astype(float)
+    fitted = RandomForestClassifier(20, bootstrap=not whole, random_state=0).fit(X, y, weight)
+    # a bootstrap sample is drawn by weight since scikit-learn 1.9: there the draws hold it
+    multiplied = whole or fitted.estimators_[0].tree_.weighted_n_node_samples[0] != len(X)
+    kernel = ForestKernel.from_model(fitted, X, y, weight=weight if multiplied else None)
+    np.testing.assert_allclose(kernel.average(new, **LIKE_THEIR_MEAN), fitted.predict_proba(new), rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("kind", ["forest", "bagging"])
+def test_gap_weighted_labels_are_the_out_of_bag_prediction_of_scikit_learn(kind):
+    X, y, _, _ = data()
+    rules = {"n_estimators": 60, "oob_score": True, "random_state": 3}
+    fitted = (RandomForestClassifier if kind == "forest" else BaggingClassifier)(**rules).fit(X, y)
+    gap = ForestKernel.from_model(fitted, X, y).matrix(kind="gap")
+    np.testing.assert_allclose(gap @ onehot(y), fitted.oob_decision_function_, rtol=0, atol=1e-12)
+
+
+def test_gap_weighted_numbers_are_the_out_of_bag_prediction_of_scikit_learn():
+    X, _, _, r = data()
+    fitted = RandomForestRegressor(60, oob_score=True, random_state=3).fit(X, r)
+    gap = ForestKernel.from_model(fitted, X).matrix(kind="gap")
+    np.testing.assert_allclose(gap @ r, fitted.oob_prediction_, rtol=0, atol=1e-12)
+
+
+@pytest.mark.filterwarnings("ignore:Some inputs do not have OOB scores:UserWarning")  # few trees, on purpose
+def test_gap_weighted_labels_are_the_out_of_bag_prediction_where_there_is_one():
+    X, y, _, _ = data()
+    fitted = RandomForestClassifier(4, oob_score=True, random_state=3).fit(X, y)
+    kernel = ForestKernel.from_model(fitted, X, y)
+    drawn = np.array([np.bincount(rows, minlength=len(X)) for rows in fitted.estimators_samples_])
+    judged = (drawn == 0).any(axis=0)
+    assert 0 < judged.sum() < len(X)
+    got = kernel.matrix(kind="gap") @ onehot(y)
+    np.testing.assert_allclose(got[judged], fitted.oob_decision_function_[judged], rtol=0, atol=1e-12)
+    assert (got[~judged] == 0).all()
+
+
+# ---- scikit-learn: leaves and draws ----
+
+
+@pytest.mark.parametrize("name", ["forest", "forest-leaf5", "extra", "tree"])
+def test_leaf_kernel_is_the_share_of_common_leaves_of_apply(name):
+    X, _, new, _ = data()
+    kernel, theirs = kernel_of(name), classifier(name)
+    old, fresh = (theirs.apply(rows).reshape(len(rows), -1) for rows in (X, new))
+    np.testing.assert_allclose(kernel.matrix(dense=True), share_of_common_leaves(old, old), atol=1e-12)
+    np.testing.assert_allclose(kernel.matrix(new, dense=True), share_of_common_leaves(fresh, old), atol=1e-12)
+    np.testing.assert_allclose(kernel.matrix(new, new, dense=True), _among_known(fresh, old), atol=1e-12)
+
+
+def _among_known(fresh, old):
+    """New rows in a leaf that no training row reaches have nothing in common: bootstrapped leaves are never that empty."""
+    assert all(np.isin(fresh[:, t], old[:, t]).all() for t in range(old.shape[1]))
+    return share_of_common_leaves(fresh, fresh)
+
+
+def test_trees_of_a_bagging_see_their_own_columns():
+    X, _, new, _ = data()
+    theirs = classifier("bagging-columns")
+    old, fresh = (
+        np.column_stack(
+            [tree.apply(Z[:, c]) for tree, c in zip(theirs.estimators_, theirs.estimators_features_, strict=True)]
+        )
+        for Z in (X, new)
+    )
+    got = kernel_of("bagging-columns").matrix(new, dense=True)
+    np.testing.assert_allclose(got, share_of_common_leaves(fresh, old), atol=1e-12)
+
+
+@pytest.mark.parametrize("name", CLASSIFIERS)
+def test_draws_are_known_exactly_where_trees_leave_rows_out(name):
+    training = kernel_of(name)._training
+    if name in WITHOUT_DRAWS:
+        assert training.draws is None
+        return
+    want = [np.bincount(rows, minlength=150) for rows in classifier(name).estimators_samples_]
+    assert np.array_equal(training.draws(), want)
+
+
+def test_a_bagging_that_hands_every_tree_all_rows_has_no_draws():
+    X, y, _, _ = data()
+    fitted = BaggingClassifier(n_estimators=3, bootstrap=False, max_features=2, random_state=0).fit(X, y)
+    kernel = ForestKernel.from_model(fitted, X, y)
+    assert kernel._training.draws is None
+    with pytest.raises(ValueError, match="did not draw"):
+        kernel.matrix(kind="gap")
+
+
+def test_threads_do_not_change_the_kernel():
+    _, _, new, _ = data()
+    one, two = kernel_of("bagging-columns"), kernel_of("bagging-columns", n_jobs=2)
+    assert np.array_equal(one._training.leaves, two._training.leaves)
+    assert np.array_equal(one.matrix(new, dense=True), two.matrix(new, dense=True))
+
+
+def test_leaf_numbers_run_through_all_trees_without_gaps():
+    training = kernel_of("forest")._training
+    assert np.array_equal(np.unique(training.leaves), np.arange(training.n_leaves))
+    assert (training.leaves.min(axis=0)[1:] == training.leaves.max(axis=0)[:-1] + 1).all()
+
+
+@pytest.mark.skipif(
+    MISPLACED_GAPS, reason="trees of this scikit-learn put rows with missing values in other leaves than apply"
+)
+def test_missing_values_go_where_scikit_learn_sends_them():
+    X, y, new, _ = data()
+    holes, new = X.copy(), new.copy()
+    holes[::7, 0], new[::5, 0] = np.nan, np.nan
+    fitted = RandomForestClassifier(10, random_state=0).fit(holes, y)
+    kernel = ForestKernel.from_model(fitted, holes, y)
+    np.testing.assert_allclose(kernel.average(new, **LIKE_THEIR_MEAN), fitted.predict_proba(new), rtol=0, atol=1e-12)
+
+
+def test_leaf_totals_are_not_held_against_rows_that_scikit_learn_misplaced(monkeypatch):
+    X, y, _, _ = data()
+    other = X.copy()
+    other[0] = np.nan
+    monkeypatch.setattr("kernelforest.kernel.foreign.MISPLACED_GAPS", False)
+    with pytest.raises(ValueError, match="X_train is not the table"):
+        ForestKernel.from_model(classifier("forest-whole"), other, y)
+    monkeypatch.setattr("kernelforest.kernel.foreign.MISPLACED_GAPS", True)
+    assert ForestKernel.from_model(classifier("forest-whole"), other, y).n_rows == len(X)
+    with pytest.raises(ValueError, match="X_train is not the table"):
+        ForestKernel.from_model(classifier("forest-whole"), X + 1, y)
+
+
+def test_sparse_tables_are_welcome():
+    X, y, new, _ = data()
+    thin, thin_new = np.where(X > 0, X, 0), np.where(new > 0, new, 0)
+    fitted = RandomForestClassifier(10, random_state=0).fit(csr_array(thin), y)
+    kernel = ForestKernel.from_model(fitted, csr_array(thin), y)
+    want = fitted.predict_proba(thin_new)
+    np.testing.assert_allclose(kernel.average(csr_array(thin_new), **LIKE_THEIR_MEAN), want, rtol=0, atol=1e-12)
+    assert np.array_equal(kernel._training.matrix(), thin)
+
+
+def test_refitting_the_model_leaves_the_kernel_as_it_was():
+    X, y, new, _ = data()
+    fitted = RandomForestClassifier(10, random_state=0).fit(X, y)
+    kernel = ForestKernel.from_model(fitted, X, y)
+    before = kernel.average(new)
+    fitted.set_params(random_state=1).fit(X[:50], y[:50])
+    assert np.array_equal(kernel.average(new), before)
+
+
+# ---- frames and names ----
+
+
+@pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame])
+def test_frames_bring_their_names_and_arrays_may_follow_them(frame):
+    X, y, new, _ = data()
+    names = ["width", "height", "depth", "age"]
+    table, fresh = (frame(dict(zip(names, Z.T, strict=True))) for Z in (X, new))
+    fitted = RandomForestClassifier(10, random_state=0).fit(table, y)
+    kernel = ForestKernel.from_model(fitted, table, y)
+    assert kernel._training.names == tuple(names)
+    assert np.array_equal(kernel._training.matrix(), X)
+    assert np.array_equal(kernel._training.read(fresh), new)
+    assert np.array_equal(kernel.average(fresh), kernel.average(new))
+    if hasattr(fitted, "feature_names_in_"):  # older releases of scikit-learn do not read names of newer polars
+        assert ForestKernel.from_model(fitted, X, y)._training.names == tuple(names)
+
+
+def test_columns_without_names_are_numbered():
+    assert kernel_of("forest")._training.names == ("x0", "x1", "x2", "x3")
+
+
+def test_columns_in_another_order_are_refused():
+    X, y, new, _ = data()
+    table = pd.DataFrame(X, columns=list("abcd"))
+    fitted = RandomForestClassifier(5, random_state=0).fit(table, y)
+    kernel = ForestKernel.from_model(fitted, table, y)
+    with pytest.raises(ValueError, match=r"X must have the columns of training, \['a', 'b', 'c', 'd'\], got \['b'"):
+        kernel.matrix(pd.DataFrame(new, columns=list("bacd")))
+    with pytest.raises(ValueError, match="X_train must have the columns"):
+        ForestKernel.from_model(fitted, table[list("bacd")], y)
+
+
+# ---- LightGBM and XGBoost: optional libraries ----
+
+
+def boosted(library, kind):
+    """A fitted model, and its leaves of a table as its own interface gives them."""
+    X, y, _, r = data()
+    codes = np.searchsorted(LETTERS, y)
+    if library == "lightgbm":
+        lightgbm = pytest.importorskip("lightgbm", reason="optional library")
+        rules = {"n_estimators": 6, "min_child_samples": 5, "verbose": -1, "n_jobs": 1}
+        if kind == "regressor":
+            model = lightgbm.LGBMRegressor(**rules).fit(X, r)
+        elif kind == "forest":
+            model = lightgbm.LGBMRegressor(boosting_type="rf", subsample=0.5, subsample_freq=1, **rules).fit(X, r)
+        else:
+            model = lightgbm.LGBMClassifier(**rules).fit(X, y)
+        fitted = model.booster_ if kind == "booster" else model
+        return fitted, lambda Z: fitted.predict(Z, pred_leaf=True)
+    xgboost = pytest.importorskip("xgboost", reason="optional library")
+    rules = {"n_estimators": 6, "max_depth": 3, "n_jobs": 1}
+    if kind == "regressor":
+        model = xgboost.XGBRegressor(**rules).fit(X, r)
+    elif kind == "forest":
+        model = xgboost.XGBRFRegressor(**rules).fit(X, r)
+    else:
+        model = xgboost.XGBClassifier(**rules).fit(X, codes)
+    if kind == "booster":
+        booster = model.get_booster()
+        return booster, lambda Z: booster.predict(xgboost.DMatrix(Z), pred_leaf=True)
+    return model, model.apply
+
+
+LIBRARIES = pytest.mark.parametrize("library", ["lightgbm", "xgboost"])
+
+
+@LIBRARIES
+@pytest.mark.parametrize("kind", ["classifier", "regressor", "forest", "booster"])
+def test_leaf_kernel_of_boosted_trees_is_the_share_of_common_leaves(library, kind):
+    X, _, new, _ = data()
+    fitted, leaves = boosted(library, kind)
+    kernel = ForestKernel.from_model(fitted, X)
+    assert kernel.n_trees == (6 if kind in ("regressor", "forest") else 18)
+    old, fresh = leaves(X), leaves(new)
+    np.testing.assert_allclose(kernel.matrix(dense=True), share_of_common_leaves(old, old), atol=1e-12)
+    np.testing.assert_allclose(kernel.matrix(new, dense=True), share_of_common_leaves(fresh, old), atol=1e-12)
+    assert np.array_equal(kernel.matrix(new.tolist(), dense=True), kernel.matrix(new, dense=True))
+    assert kernel._training.draws is None
+
+
+@LIBRARIES
+def test_boosted_trees_with_labels_average_them(library):
+    X, y, new, r = data()
+    labels = y if library == "lightgbm" else np.searchsorted(LETTERS, y)
+    kernel = ForestKernel.from_model(boosted(library, "classifier")[0], X, labels)
+    np.testing.assert_allclose(kernel.average(new), kernel.weights(new) @ onehot(y), atol=1e-12)
+    assert kernel._training.classes.tolist() == (list("abc") if library == "lightgbm" else [0, 1, 2])
+    kernel = ForestKernel.from_model(boosted(library, "regressor")[0], X, r)
+    np.testing.assert_allclose(kernel.average(new)[:, 0], kernel.weights(new) @ r, atol=1e-12)
+
+
+@LIBRARIES
+def test_a_booster_takes_integers_for_labels_and_fractions_for_numbers(library):
+    X, y, _, r = data()
+    booster, _ = boosted(library, "booster")
+    assert ForestKernel.from_model(booster, X, np.searchsorted(LETTERS, y))._training.classes.tolist() == [0, 1, 2]
+    assert ForestKernel.from_model(booster, X, r)._training.classes is None
+
+
+@LIBRARIES
+def test_frames_with_blanks_and_categories_reach_the_leaves_of_their_library(library):
+    X, _, new, r = data()
+    table, fresh = (pd.DataFrame(Z, columns=["a b", "c", "d", "e"]) for Z in (X, new))
+    for frame in (table, fresh):
+        frame["e"] = pd.Categorical(np.where(frame["e"] > 0, "yes", "no"))
+    if library == "lightgbm":
+        lightgbm = pytest.importorskip("lightgbm", reason="optional library")
+        fitted = lightgbm.LGBMRegressor(n_estimators=6, min_child_samples=5, verbose=-1, n_jobs=1).fit(table, r)
+        old, new_leaves = (fitted.predict(Z, pred_leaf=True) for Z in (table, fresh))
+    else:
+        xgboost = pytest.importorskip("xgboost", reason="optional library")
+        fitted = xgboost.XGBRegressor(n_estimators=6, max_depth=3, n_jobs=1, enable_categorical=True).fit(table, r)
+        old, new_leaves = fitted.apply(table), fitted.apply(fresh)
+    kernel = ForestKernel.from_model(fitted, table, r)
+    assert kernel._training.names == ("a b", "c", "d", "e")
+    np.testing.assert_allclose(kernel.matrix(fresh, dense=True), share_of_common_leaves(new_leaves, old), atol=1e-12)
+    assert np.array_equal(kernel._training.matrix()[:, 3], (X[:, 3] > 0).astype(float))
+    with pytest.raises(ValueError, match="must have the columns of training"):
+        kernel.matrix(fresh[["c", "a b", "d", "e"]])
+
+
+def test_xgboost_fitted_on_a_frame_takes_arrays_by_position():
+    xgboost = pytest.importorskip("xgboost", reason="optional library")
+    X, _, new, r = data()
+    table = pd.DataFrame(X, columns=list("abcd"))
+    fitted = xgboost.XGBRegressor(n_estimators=1, n_jobs=1).fit(table, r)  # its apply forgets the axis of a single tree
+    kernel = ForestKernel.from_model(fitted, X)
+    leaves = fitted.apply(table)[:, None], fitted.apply(pd.DataFrame(new, columns=list("abcd")))[:, None]
+    assert kernel._training.names == ("a", "b", "c", "d")
+    np.testing.assert_allclose(kernel.matrix(new, dense=True), share_of_common_leaves(leaves[1], leaves[0]), atol=1e-12)
+
+
+def test_xgboost_stops_where_early_stopping_did():
+    xgboost = pytest.importorskip("xgboost", reason="optional library")
+    X, _, new, r = data()
+    fitted = xgboost.XGBRegressor(n_estimators=200, early_stopping_rounds=2, n_jobs=1)
+    fitted.fit(X, r, eval_set=[(new, new[:, 0] * 2)], verbose=False)
+    kernel = ForestKernel.from_model(fitted, X)
+    assert kernel.n_trees == fitted.best_iteration + 1 < fitted.get_booster().num_boosted_rounds()
+    np.testing.assert_allclose(
+        kernel.matrix(new, dense=True), share_of_common_leaves(fitted.apply(new), fitted.apply(X)), atol=1e-12
+    )
+
+
+@LIBRARIES
+def test_boosted_trees_refuse_other_columns_and_missing_fits(library):
+    X, _, new, _ = data()
+    fitted, _ = boosted(library, "classifier")
+    with pytest.raises(ValueError, match="X_train has 3 columns, but the forest was fitted on 4"):
+        ForestKernel.from_model(fitted, X[:, :3])
+    with pytest.raises(ValueError, match="X has 3 columns, but the forest was fitted on 4"):
+        ForestKernel.from_model(fitted, X).matrix(new[:, :3])
+    with pytest.raises(NotFittedError):
+        ForestKernel.from_model(type(fitted)(), X)
+
+
+def test_an_empty_booster_is_not_fitted():
+    xgboost = pytest.importorskip("xgboost", reason="optional library")
+    with pytest.raises(NotFittedError, match="without trees"):
+        ForestKernel.from_model(xgboost.Booster(), data()[0])
+
+
+# ---- pairs, and our own ----
+
+
+def test_a_pair_needs_nothing_else():
+    X, y, new, _ = data()
+    theirs = classifier("forest")
+    kernel = ForestKernel.from_model((theirs.apply(X), theirs.apply), None)
+    assert np.array_equal(kernel.matrix(new, dense=True), kernel_of("forest").matrix(new, dense=True))
+    np.testing.assert_allclose(kernel.average(new, onehot(y)), kernel.weights(new) @ onehot(y), atol=1e-12)
+    with pytest.raises(ValueError, match="X_train was not given"):
+        kernel._training.matrix()
+
+
+def test_a_pair_with_rows_and_labels_knows_them():
+    X, y, new, _ = data()
+    theirs = GradientBoostingClassifier(n_estimators=5, random_state=0).fit(X, y)
+    kernel = ForestKernel.from_model((theirs.apply(X).reshape(150, -1), lambda Z: theirs.apply(Z).reshape(len(Z), -1)), X, y)
+    assert kernel._training.classes.tolist() == list("abc")
+    assert kernel._training.names == ("x0", "x1", "x2", "x3")
+    np.testing.assert_allclose(kernel.average(new).sum(axis=1), 1.0)
+
+
+@pytest.mark.parametrize("spread", [1, 10**12])
+def test_any_whole_numbers_name_leaves_and_unknown_ones_are_nobody(spread):
+    rng = np.random.default_rng(0)
+    old, new = rng.integers(-9, 9, (60, 5)) * spread, rng.integers(-15, 15, (30, 5)) * spread
+    numbering = numbering_of(old)
+    assert np.array_equal(np.unique(numbering.number(old)), np.arange(numbering.starts[-1]))
+    kernel = ForestKernel.from_model((old.astype(float), lambda X: new), None)
+    np.testing.assert_allclose(kernel.matrix(new, dense=True), share_of_common_leaves(new, old), atol=1e-12)
+    unknown = np.column_stack([~np.isin(new[:, t], old[:, t]) for t in range(5)])
+    assert unknown.any()
+    assert np.array_equal(kernel._training.route(new) == -1, unknown)
+
+
+def test_our_own_classifier_gives_its_own_kernel():
+    X, y, _, _ = data()
+    model = KernelForestClassifier(5, random_state=0).fit(X, y)
+    assert ForestKernel.from_model(model, X, y) is model.kernel_
+    assert ForestKernel.from_model(model, None) is model.kernel_
+    with pytest.raises(ValueError, match="X_train is not the table"):
+        ForestKernel.from_model(model, X[::-1])
+    with pytest.raises(NotFittedError):
+        ForestKernel.from_model(KernelForestClassifier(), X)
+
+
+# ---- bad input ----
+
+
+@pytest.mark.parametrize("model", [KMeans(2), LogisticRegression(), None, "forest", (1, 2), (len, len, len)])
+def test_what_is_no_forest_is_named(model):
+    with pytest.raises(TypeError, match=f"fitted must be a fitted RandomForest.* got .*{type(model).__name__}"):
+        ForestKernel.from_model(model, data()[0])
+
+
+def test_a_bagging_of_something_else_is_named():
+    X, y, _, _ = data()
+    fitted = BaggingClassifier(LogisticRegression(), n_estimators=2).fit(X, y)
+    with pytest.raises(
+        TypeError, match="BaggingClassifier must hold decision trees of scikit-learn, got LogisticRegression"
+    ):
+        ForestKernel.from_model(fitted, X)
+
+
+@pytest.mark.parametrize("kind", [RandomForestClassifier, ExtraTreesRegressor, BaggingClassifier, DecisionTreeRegressor])
+def test_an_unfitted_forest_is_refused(kind):
+    with pytest.raises(NotFittedError):
+        ForestKernel.from_model(kind(), data()[0])
+
+
+def test_other_columns_are_refused():
+    X, y, new, _ = data()
+    with pytest.raises(ValueError, match="X_train has 3 columns, but the forest was fitted on 4"):
+        ForestKernel.from_model(classifier("forest"), X[:, :3], y)
+    with pytest.raises(ValueError, match="X has 5 columns, but the forest was fitted on 4"):
+        kernel_of("forest").average(np.column_stack([new, new[:, 0]]))
+    with pytest.raises(ValueError, match="X must be a table with two dimensions"):
+        kernel_of("forest").average(new[0])
+
+
+def test_a_training_table_is_needed():
+    with pytest.raises(ValueError, match="X_train must be the table the forest was fitted on, got None"):
+        ForestKernel.from_model(classifier("forest"), None)
+
+
+@pytest.mark.parametrize("name", ["forest", "forest-whole", "extra"])
+def test_another_number_of_rows_is_refused_by_its_draws(name):
+    X, _, new, _ = data()
+    for table in (X[:-1], np.vstack([X, new])):
+        with pytest.raises(ValueError, match=f"X_train has {len(table)} rows, but the forest was fitted on 150"):
+            ForestKernel.from_model(classifier(name), table)
+
+
+@pytest.mark.parametrize("name", ["forest-part", "forest-few", "bagging", "bagging-columns"])
+def test_too_few_rows_are_refused_by_the_last_row_drawn(name):
+    with pytest.raises(ValueError, match=r"X_train has 100 rows, but the forest was fitted on (at least )?1"):
+        ForestKernel.from_model(classifier(name), data()[0][:100])
+
+
+@pytest.mark.parametrize("name", CLASSIFIERS)
+def test_other_rows_are_refused_by_the_totals_of_leaves(name):
+    X, _, _, _ = data()
+    other = np.random.default_rng(9).normal(size=X.shape)
+    with pytest.raises(ValueError, match=r"X_train is not the table this forest was fitted on.*tree 0"):
+        ForestKernel.from_model(classifier(name), other)
+
+
+def test_shuffled_rows_are_refused_where_trees_drew_rows():
+    X, _, _, _ = data()
+    with pytest.raises(ValueError, match="X_train is not the table this forest was fitted on"):
+        ForestKernel.from_model(classifier("forest"), X[::-1])
+
+
+def test_rows_without_weight_in_the_fit_are_told_by_their_weight():
+    X, y, _, _ = data()
+    weight = (np.arange(len(X)) > 20).astype(float)
+    fitted = ExtraTreesClassifier(5, random_state=0).fit(X, y, weight)
+    with pytest.raises(ValueError, match="need weight=0 here"):
+        ForestKernel.from_model(fitted, X, y)
+    assert ForestKernel.from_model(fitted, X, y, weight=weight).n_rows == len(X)
+
+
+def test_a_warm_started_bagging_does_not_know_its_draws():
+    X, y, _, _ = data()
+    fitted = BaggingClassifier(n_estimators=2, warm_start=True).fit(X, y).set_params(n_estimators=5).fit(X, y)
+    with pytest.raises(ValueError, match="knows the rows of 3 of its 5 trees only"):
+        ForestKernel.from_model(fitted, X, y)
+
+
+def test_labels_of_another_length_or_class_are_refused():
+    X, y, _, r = data()
+    with pytest.raises(ValueError, match=r"y_train must have one entry per training row \(150\), got shape \(149,\)"):
+        ForestKernel.from_model(classifier("forest"), X, y[:-1])
+    with pytest.raises(ValueError, match=r"y_train must hold classes of the forest, \['a', 'b', 'c'\], got \['z'\]"):
+        ForestKernel.from_model(classifier("forest"), X, np.where(y == "a", "z", y))
+    with pytest.raises(ValueError, match="y_train contains NaN"):
+        ForestKernel.from_model(regressor("forest"), X, np.where(r > 0, np.nan, r))
+    both = np.column_stack([y, y])
+    with pytest.raises(ValueError, match="y_train of a classifier must have one column, the forest has 2"):
+        ForestKernel.from_model(RandomForestClassifier(2).fit(X, both), X, both)
+
+
+def test_without_labels_averages_of_given_values_work_and_others_say_why_not():
+    X, y, new, _ = data()
+    kernel = ForestKernel.from_model(classifier("forest"), X)
+    assert np.array_equal(kernel.average(new, onehot(y)), kernel_of("forest").average(new))
+    with pytest.raises(ValueError, match="y_train was not given"):
+        kernel.average(new)
+
+
+def test_bad_weights_and_threads_are_refused():
+    X, y, _, _ = data()
+    with pytest.raises(ValueError, match=r"^weight must have shape \(150,\), got \(3,\)"):
+        ForestKernel.from_model(classifier("forest"), X, y, weight=[1, 2, 3])
+    with pytest.raises(TypeError, match=r"n_jobs must be an integer or None, got 1\.5"):
+        ForestKernel.from_model(classifier("forest"), X, y, n_jobs=1.5)
+
+
+def test_bad_pairs_are_refused():
+    X, _, _, _ = data()
+    leaves = np.zeros((150, 2), int)
+    with pytest.raises(ValueError, match=r"leaves_train must have a row per training row.* got shape \(150,\)"):
+        ForestKernel.from_model((leaves[:, 0], len), None)
+    with pytest.raises(TypeError, match="leaves_train must be whole numbers, got fractions"):
+        ForestKernel.from_model((leaves + 0.5, len), None)
+    with pytest.raises(TypeError, match="leaves_train must be whole numbers, got dtype <U1"):
+        ForestKernel.from_model((leaves.astype("U1"), len), None)
+    with pytest.raises(ValueError, match=r"apply_function must return an array of shape \(n_rows, 2\), got \(150, 3\)"):
+        ForestKernel.from_model((leaves, lambda Z: np.zeros((len(Z), 3), int)), X)
+    with pytest.raises(ValueError, match="X_train has 100 rows, but leaves_train 150"):
+        ForestKernel.from_model((leaves, lambda Z: np.zeros((len(Z), 2), int)), X[:100])
+    with pytest.raises(ValueError, match="X_train is not the table of leaves_train"):
+        ForestKernel.from_model((leaves, lambda Z: np.ones((len(Z), 2), int)), X)
