@@ -86,7 +86,7 @@ def test_gap_weighted_labels_are_the_out_of_bag_prediction():
 @pytest.mark.parametrize("weighted", [False, True])
 def test_weights_times_labels_are_the_probabilities(aggregate, fill, weighted):
     weight = np.random.default_rng(1).uniform(0.5, 3, N) if weighted else None
-    model, X, y = make_model(weight=weight)
+    model, _, y = make_model(weight=weight)
     new = np.random.default_rng(2).normal(size=(20, 3))
     expected = model.predict_proba(new, aggregate, fill)
     W = model.kernel_.weights(new, aggregate=aggregate, fill=fill)
@@ -180,7 +180,7 @@ def test_a_request_that_does_not_fit_says_so_before_it_is_made(monkeypatch):
 def test_mistakes_are_named():
     model, X, _ = make_model()
     kernel = model.kernel_
-    with pytest.raises(ValueError, match="kind must be one of.*'closeness'"):
+    with pytest.raises(ValueError, match=r"kind must be one of.*'closeness'"):
         kernel.matrix(kind="closeness")
     with pytest.raises(ValueError, match="kind='gap' counts draws"):
         kernel.matrix(X, X, kind="gap")

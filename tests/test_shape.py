@@ -624,7 +624,7 @@ def test_other_requests_that_make_no_sense_are_refused():
     kernel = model.kernel_
     with pytest.raises(ValueError, match="kind must be one of"):
         kernel.derivatives(rows[0], kind="gap")
-    with pytest.raises(ValueError, match="x0 must be one row, got 3"):
+    with pytest.raises(ValueError, match="x0 must be one row"):
         kernel.profile(rows[:3], 0)
     with pytest.raises(ValueError, match="features"):
         kernel.derivatives(rows[:, :2])

@@ -14,7 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelforest.kernel import ForestKernel
-from kernelforest.kernel.explain import VotingPoints, check_mass, feature_number, narrowest_features
+from kernelforest.kernel.explain import VotingPoints, check_mass, narrowest_features
+from kernelforest.kernel.points import feature_number
 from kernelforest.kernel.shape import DerivativeImportance, Derivatives, LevelSets, Profile
 
 BLUE, ORANGE = "#0072B2", "#E69F00"

@@ -6,7 +6,6 @@ memory is one comparison per row and tree of a block, plus the pairs found.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from kernelforest.kernel.points import as_table, read_point
 from kernelforest.kernel.training import Training
 
 if TYPE_CHECKING:  # the methods of the kernel call this module
@@ -196,43 +196,6 @@ def check_mass(mass: Any) -> None:
     """Check a share of the weight."""
     if not isinstance(mass, int | float | np.number) or isinstance(mass, bool) or not 0 < mass <= 1:
         raise ValueError(f"mass must be above 0 and at most 1, got {mass!r}")
-
-
-def feature_number(names: Sequence[str], feature: Any) -> int:
-    """The column of a feature given by its name or number.
-
-    >>> feature_number(("age", "height"), "height")
-    1
-    """
-    if isinstance(feature, str) and feature in names:
-        return names.index(feature)
-    if isinstance(feature, int | np.integer) and not isinstance(feature, bool) and 0 <= feature < len(names):
-        return int(feature)
-    known = ", ".join(names[:8]) + (", ..." if len(names) > 8 else "")
-    raise ValueError(f"feature must be a number from 0 to {len(names) - 1} or one of {known}; got {feature!r}")
-
-
-def as_table(columns: Mapping[str, Any]) -> Any:
-    """Columns as a pandas data frame, or as they are where pandas is not installed."""
-    try:
-        import pandas
-    except ImportError:
-        return dict(columns)
-    return pandas.DataFrame(columns)
-
-
-def read_point(training: Training, x0: Any) -> tuple[Any, NDArray[np.float64]]:
-    """Check that x0 is one row with the columns of training; return it as a table and as numbers."""
-    if hasattr(x0, "to_frame") and hasattr(x0, "index"):  # a row of a pandas frame
-        table = x0.to_frame().T
-    elif np.ndim(x0) == 1:
-        table = x0[None] if isinstance(x0, np.ndarray) else [list(x0)]
-    else:
-        table = x0
-    if np.shape(table) != (1, len(training.names)):
-        raise ValueError(f"x0 must be one row of {len(training.names)} features, got shape {np.shape(x0)}")
-    numbers = np.asarray(table, dtype=np.float64) if training.read is None else training.read(table)
-    return table, numbers[0]
 
 
 def _vote(training: Training, x0: Any, aggregate: str, fill: str, kernel: ForestKernel) -> tuple[VotingPoints, Shared]:

@@ -352,9 +352,7 @@ class ForestKernel:
         index: pairs.Index = pairs.index_rows(leaves, self._training.n_leaves, counts, weight)
         return index
 
-    def _plan(
-        self, X: Any, others: NDArray[np.int32] | None, kind: str
-    ) -> tuple[NDArray[np.float64], pairs.Index, bool]:
+    def _plan(self, X: Any, others: NDArray[np.int32] | None, kind: str) -> tuple[NDArray[np.float64], pairs.Index, bool]:
         """Factors of each query and tree, members of each leaf, and whether leaves are divided by their mass."""
         _check_choice("kind", kind, tuple(KINDS))
         even = np.full((1, self.n_trees), 1.0 / self.n_trees)

@@ -15,11 +15,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from kernelforest._engine import faces as engine
-from kernelforest.data import is_frame
 from kernelforest.forest import Forest
 from kernelforest.growing import announced_compiling, in_threads
-from kernelforest.kernel.explain import as_table, feature_number
 from kernelforest.kernel.memory import check_room
+from kernelforest.kernel.points import as_rows, as_table, feature_number, read_point, read_rows
 from kernelforest.kernel.training import Training
 
 STEP = 0.2  # standard deviations, as in the paper's spam example
@@ -133,13 +132,13 @@ class LevelSets:
 
 def faces(training: Training, x0: Any) -> Faces:
     """Boxes of the leaves of one row, by one walk down each tree."""
-    return _faces_of(_own_forest(training, "faces"), _one_row(training, x0)[1])
+    return _faces_of(_own_forest(training, "faces"), read_point(training, x0)[1])
 
 
 def profile(training: Training, x0: Any, feature: int | str) -> Profile:
     """Exact profile of the kernel along one feature."""
     forest = _own_forest(training, "profile")
-    table, row = _one_row(training, x0)
+    table, row = read_point(training, x0)
     j = _numeric_feature(training, table, feature)
     if not np.isfinite(row[j]):
         raise ValueError(f"x0 must have a finite value of feature {training.names[j]!r} to step from, got {row[j]}")
@@ -154,8 +153,8 @@ def profile(training: Training, x0: Any, feature: int | str) -> Profile:
 
 def derivatives(training: Training, x0: Any, h: NDArray[np.float64], kind: str, decay: float) -> Derivatives:
     """Derivatives at one row or many; steps of length NaN give NaN."""
-    table, single = _as_table(x0)
-    right, left = _differences(training, table, _read(training, table), h, _read_decay(kind, decay))
+    table, single = as_rows(x0)
+    right, left = _differences(training, table, read_rows(training, table), h, _read_decay(kind, decay))
     return Derivatives(training.names, right[0] if single else right, left[0] if single else left, h)
 
 
@@ -166,8 +165,8 @@ def derivative_importance(
     if X is None:
         table = matrix = _some_training_rows(training)
     else:
-        table = _as_table(X)[0]
-        matrix = _read(training, table)
+        table = as_rows(X)[0]
+        matrix = read_rows(training, table)
     right, left = _differences(training, table, matrix, h, _read_decay(kind, decay))
     size = (np.abs(right) + np.abs(left)) / 2.0
     n_known = (~np.isnan(size)).sum(axis=0)
@@ -182,7 +181,7 @@ def level_sets(training: Training, x0: Any, features: Sequence[int | str], grid:
     """The kernel on a grid over two features."""
     if isinstance(features, str) or len(features) != 2:
         raise ValueError(f"features must name two features, got {features!r}")
-    table, row = _one_row(training, x0)
+    table, row = read_point(training, x0)
     i, j = (_numeric_feature(training, table, f) for f in features)
     if i == j:
         raise ValueError(f"features must name two different features, got {features!r}")
@@ -201,7 +200,9 @@ def path_matrix(training: Training, X: Any, Z: Any, decay: float) -> NDArray[np.
     forest, powers = training.forest, _powers(training.forest, _check_decay(decay))
     columns = training.leaves if Z is None else training.route(Z)
     rows = training.leaves if X is None else training.route(X)
-    check_room(8 * len(rows) * len(columns), f"a path kernel of {len(rows)} x {len(columns)}", "ask for fewer rows at a time")
+    check_room(
+        8 * len(rows) * len(columns), f"a path kernel of {len(rows)} x {len(columns)}", "ask for fewer rows at a time"
+    )
     out = np.zeros((len(rows), len(columns)))
     deepest = int(np.diff(forest.starts[:, 0]).max())
 
@@ -364,34 +365,6 @@ def _shares(
 
 
 # ---- reading ----
-
-
-def _as_table(x0: Any) -> tuple[Any, bool]:
-    """A row as a table of one row, and whether it was one row without the table."""
-    if is_frame(x0):
-        return x0, False
-    if hasattr(x0, "to_frame"):  # a row taken out of a pandas frame
-        return x0.to_frame().T.infer_objects(), True
-    if isinstance(x0, list | tuple):
-        flat = len(x0) > 0 and all(np.ndim(v) == 0 for v in x0)
-        return ([list(x0)] if flat else x0), flat
-    array = np.asarray(x0)
-    return (array[None, :], True) if array.ndim == 1 else (array, False)
-
-
-def _read(training: Training, table: Any) -> NDArray[np.float64]:
-    matrix = np.asarray(table if training.read is None else training.read(table), dtype=np.float64)
-    if matrix.ndim != 2 or matrix.shape[1] != len(training.names):
-        raise ValueError(f"x0 must have {len(training.names)} features, got shape {matrix.shape}")
-    return matrix
-
-
-def _one_row(training: Training, x0: Any) -> tuple[Any, NDArray[np.float64]]:
-    table, _ = _as_table(x0)
-    matrix = _read(training, table)
-    if len(matrix) != 1:
-        raise ValueError(f"x0 must be one row, got {len(matrix)}")
-    return table, matrix[0]
 
 
 def _numeric_feature(training: Training, table: Any, feature: Any) -> int:

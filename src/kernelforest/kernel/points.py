@@ -1,0 +1,69 @@
+"""Points, features and tables as users name them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kernelforest.data import is_frame
+from kernelforest.kernel.training import Training
+
+
+def as_rows(x0: Any) -> tuple[Any, bool]:
+    """A row as a table of one row, and whether it was a row and not a table.
+
+    >>> as_rows([1.0, 2.0])
+    ([[1.0, 2.0]], True)
+    """
+    if is_frame(x0):
+        return x0, False
+    if hasattr(x0, "to_frame"):  # a row taken out of a pandas frame
+        return x0.to_frame().T.infer_objects(), True
+    if isinstance(x0, list | tuple):
+        flat = len(x0) > 0 and all(np.ndim(v) == 0 for v in x0)
+        return ([list(x0)] if flat else x0), flat
+    array = np.asarray(x0)
+    return (array[None, :], True) if array.ndim == 1 else (array, False)
+
+
+def read_rows(training: Training, table: Any) -> NDArray[np.float64]:
+    """A table with the columns of training as numbers."""
+    matrix = np.asarray(table if training.read is None else training.read(table), dtype=np.float64)
+    if matrix.ndim != 2 or matrix.shape[1] != len(training.names):
+        raise ValueError(f"x0 must have {len(training.names)} features, got shape {matrix.shape}")
+    return matrix
+
+
+def read_point(training: Training, x0: Any) -> tuple[Any, NDArray[np.float64]]:
+    """One row with the columns of training, as a table and as numbers."""
+    table, _ = as_rows(x0)
+    shape = np.shape(table)
+    if shape != (1, len(training.names)):
+        raise ValueError(f"x0 must be one row of {len(training.names)} features, got shape {shape}")
+    return table, read_rows(training, table)[0]
+
+
+def feature_number(names: Sequence[str], feature: Any) -> int:
+    """The column of a feature given by its name or number.
+
+    >>> feature_number(("age", "height"), "height")
+    1
+    """
+    if isinstance(feature, str) and feature in names:
+        return names.index(feature)
+    if isinstance(feature, int | np.integer) and not isinstance(feature, bool) and 0 <= feature < len(names):
+        return int(feature)
+    known = ", ".join(names[:8]) + (", ..." if len(names) > 8 else "")
+    raise ValueError(f"feature must be a number from 0 to {len(names) - 1} or one of {known}; got {feature!r}")
+
+
+def as_table(columns: Mapping[str, Any]) -> Any:
+    """Columns as a pandas data frame, or as they are where pandas is not installed."""
+    try:
+        import pandas
+    except ImportError:
+        return dict(columns)
+    return pandas.DataFrame(columns)
