@@ -1,7 +1,25 @@
-"""Random forests whose probabilities can be trusted and traced to training rows."""
+"""Random forests whose probabilities can be trusted and traced to training rows.
 
-from kernelforest.estimators import KernelForestClassifier
-from kernelforest.kernel import ForestKernel
+Importing this package is quick: what stands on scikit-learn and numba is loaded when it is first asked for.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from kernelforest.estimators import KernelForestClassifier
+    from kernelforest.kernel import ForestKernel
 
 __version__ = "0.1.0"
 __all__ = ["ForestKernel", "KernelForestClassifier", "__version__"]
+_HOMES = {"KernelForestClassifier": "kernelforest.estimators", "ForestKernel": "kernelforest.kernel"}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'kernelforest' has no attribute {name!r}")
+    return getattr(import_module(_HOMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -11,7 +11,8 @@ from sklearn.datasets import load_breast_cancer
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.model_selection import train_test_split
 
-from kernelforest import KernelForestClassifier, __version__
+from kernelforest import __version__
+from kernelforest.estimators import KernelForestClassifier
 from kernelforest.forest import FILLS
 from kernelforest.scoring import score
 

@@ -1,7 +1,8 @@
 """Send rows down finished trees: to leaf numbers, or to sums over leaves. Also: count training rows into leaves.
 
 Rows are coded first: the code of a number is how many of the forest's own cuts in that column lie below it, so that
-"x <= cut k" becomes "code <= k" on small integers. A block of rows then goes down a tree together:
+"x <= cut k" becomes "code <= k" on small integers. A block of rows then goes down a tree together. The first nodes are
+peeled off: each asks all rows of the block, on vectors, which is cheaper than finding its own. Then rows are listed by node:
 
     orders[0]  [ 0 1 2 3 4 5 6 7 ]      the rows of a node are a segment of one of two buffers;
     orders[1]  [ 0 2 5 . | 7 6 4 3 1 ]  splitting writes it to the other, left rows from the front, right rows from the back
@@ -14,13 +15,17 @@ This file calls no jitted function of another file. Indices are unsigned, which 
 ones.
 """
 
+from typing import NamedTuple
+
 import numpy as np
 from numba import njit
+from numpy.typing import NDArray
 
 from kernelforest._engine.layout import CATEGORICAL, LISTED_LEFT, MISSING_LEFT
 
 VOTE, MEAN, PROXIMITY = 0, 1, 2
 FEW = 4  # rows that walk alone
+PEELED = 63  # nodes at the top of a tree that all rows of a block are compared with
 TILE = 64  # rows coded at a time, so that they stay in the fastest memory
 U = np.uint64
 ZERO, ONE, TWO, THREE, FOUR = U(0), U(1), U(2), U(3), U(4)
@@ -82,6 +87,53 @@ def goes_left(code, top, word, flags, shape, sets):
     if flags & CATEGORICAL:
         return is_listed(sets, np.int64(cut), code) == ((flags & LISTED_LEFT) != 0)
     return U(code) <= cut
+
+
+@jit
+def peel(column, cut, at, spot, left):
+    """Move the rows at one spot to spot `left` or the one after it. Asks all rows, without branches."""
+    right = np.uint16(left + 1)
+    for i in range(at.shape[0]):
+        child = right if column[i] > cut else left
+        at[i] = child if at[i] == spot else at[i]
+
+
+@jit
+def peel_top(codes, words, shape, at, spots):
+    """Send rows past the first nodes of a tree, breadth first: row i is then at node spots[at[i]]. Returns their number."""
+    for i in range(at.shape[0]):
+        at[i] = 0
+    spots[0] = ZERO
+    n_spots, spot = 1, 0
+    while spot < n_spots and n_spots + 2 <= spots.shape[0]:
+        word = words[spots[spot]]
+        child = word >> shape.child
+        if child != spots[spot]:
+            column = codes[(word >> shape.column) & shape.column_mask]
+            cut = codes.dtype.type(word & shape.cut_mask)
+            peel(column, cut, at, np.uint16(spot), np.uint16(n_spots))
+            spots[n_spots], spots[n_spots + 1] = child, child + ONE
+            n_spots += 2
+        spot += 1
+    return n_spots
+
+
+@jit
+def list_by_spot(at, n_spots, ends, order):
+    """List the rows of each spot one after another; ends[k] is where the list of spot k ends."""
+    for k in range(n_spots):
+        ends[k] = ZERO
+    for i in range(at.shape[0]):
+        ends[U(at[i])] += ONE
+    total = ZERO
+    for k in range(n_spots):
+        count = ends[k]
+        ends[k] = total
+        total += count
+    for i in range(at.shape[0]):
+        k = U(at[i])
+        order[ends[k]] = i
+        ends[k] += ONE
 
 
 @jit
@@ -194,65 +246,81 @@ def settle(order, start, end, leaf, tree, base, aggregate, opinion, sums, out):
         start += ONE
 
 
+class Block(NamedTuple):
+    """Working memory of a block of rows."""
+
+    orders: NDArray[np.uint16]  # (2, n_rows)
+    at: NDArray[np.uint16]  # (n_rows,) spot of each row past the peeled nodes
+    spots: NDArray[np.uint64]  # nodes
+    ends: NDArray[np.uint64]  # where the list of each spot ends
+    stack: NDArray[np.uint64]  # (depth, 4) node, start, end, buffer
+    opinion: NDArray[np.float64]  # (n_classes,)
+
+
 @jit
-def descend_tree(codes, quick, router, tree, aggregate, sums, out, orders, stack, opinion):
+def descend_tree(codes, quick, router, tree, aggregate, sums, out, block):
     """Send a block of coded rows down one tree."""
-    n = codes.shape[1]
-    shape = router.shape
+    shape, orders, stack, opinion = router.shape, block.orders, block.stack, block.opinion
     words = router.words[router.starts[tree, 0] : router.starts[tree + 1, 0]]
     extras = router.extras[router.starts[tree, 0] : router.starts[tree + 1, 0]]
     sets = router.sets[router.starts[tree, 2] : router.starts[tree + 1, 2]]
     base = router.starts[tree, 1]
-    for i in range(n):
-        orders[0, i] = i
-    stack[0, 0], stack[0, 1], stack[0, 2], stack[0, 3] = ZERO, ZERO, U(n), ZERO
-    height = 1
-    while height > 0:
-        height -= 1
-        node, start, end, side = stack[height, 0], stack[height, 1], stack[height, 2], stack[height, 3]
-        while True:
-            word = words[node]
-            child = word >> shape.child
-            order = orders[side]
-            if child == node:
-                settle(order, start, end, extras[node], tree, base, aggregate, opinion, sums, out)
-                break
-            if end - start <= FEW:
-                last = end - ONE
-                while start < end:
-                    i1, i2, i3 = min(start + ONE, last), min(start + TWO, last), min(start + THREE, last)
-                    r0, r1, r2, r3 = U(order[start]), U(order[i1]), U(order[i2]), U(order[i3])
-                    a0 = a1 = a2 = a3 = node
-                    while quick:
-                        b0, b1 = step(codes, r0, a0, words, shape), step(codes, r1, a1, words, shape)
-                        b2, b3 = step(codes, r2, a2, words, shape), step(codes, r3, a3, words, shape)
-                        if (a0 ^ b0) | (a1 ^ b1) | (a2 ^ b2) | (a3 ^ b3) == ZERO:
-                            break
-                        a0, a1, a2, a3 = b0, b1, b2, b3
-                    for k in range(min(FOUR, end - start)):
-                        i = start + U(k)
-                        a = a0 if k == 0 else a1 if k == 1 else a2 if k == 2 else a3
-                        if not quick:
-                            a = walk_with_care(codes, U(order[i]), node, words, extras, shape, sets)
-                        settle(order, i, i + ONE, extras[a], tree, base, aggregate, opinion, sums, out)
-                    start += FOUR
-                break
-            column = codes[(word >> shape.column) & shape.column_mask]
-            target = orders[ONE - side]
-            if quick:
-                middle = split(column, word & shape.cut_mask, order, target, start, end)
-            else:
-                middle = split_with_care(column, word, extras[node], shape, sets, order, target, start, end)
-            side = ONE - side
-            if middle == start:
-                node = child + ONE
-            elif middle == end:
-                node = child
-            else:
-                stack[height, 0], stack[height, 1] = child + ONE, middle
-                stack[height, 2], stack[height, 3] = end, side
-                height += 1
-                node, end = child, middle
+    n_spots = 1
+    block.spots[0] = ZERO
+    if quick:
+        n_spots = peel_top(codes, words, shape, block.at, block.spots)
+    list_by_spot(block.at, n_spots, block.ends, orders[0])
+    begin = ZERO
+    for spot in range(n_spots):
+        stack[0, 0], stack[0, 1], stack[0, 2], stack[0, 3] = block.spots[spot], begin, block.ends[spot], ZERO
+        begin = block.ends[spot]
+        height = 1
+        while height > 0:
+            height -= 1
+            node, start, end, side = stack[height, 0], stack[height, 1], stack[height, 2], stack[height, 3]
+            while start < end:
+                word = words[node]
+                child = word >> shape.child
+                order = orders[side]
+                if child == node:
+                    settle(order, start, end, extras[node], tree, base, aggregate, opinion, sums, out)
+                    break
+                if end - start <= FEW:
+                    last = end - ONE
+                    while start < end:
+                        i1, i2, i3 = min(start + ONE, last), min(start + TWO, last), min(start + THREE, last)
+                        r0, r1, r2, r3 = U(order[start]), U(order[i1]), U(order[i2]), U(order[i3])
+                        a0 = a1 = a2 = a3 = node
+                        while quick:
+                            b0, b1 = step(codes, r0, a0, words, shape), step(codes, r1, a1, words, shape)
+                            b2, b3 = step(codes, r2, a2, words, shape), step(codes, r3, a3, words, shape)
+                            if (a0 ^ b0) | (a1 ^ b1) | (a2 ^ b2) | (a3 ^ b3) == ZERO:
+                                break
+                            a0, a1, a2, a3 = b0, b1, b2, b3
+                        for k in range(min(FOUR, end - start)):
+                            i = start + U(k)
+                            a = a0 if k == 0 else a1 if k == 1 else a2 if k == 2 else a3
+                            if not quick:
+                                a = walk_with_care(codes, U(order[i]), node, words, extras, shape, sets)
+                            settle(order, i, i + ONE, extras[a], tree, base, aggregate, opinion, sums, out)
+                        start += FOUR
+                    break
+                column = codes[(word >> shape.column) & shape.column_mask]
+                target = orders[ONE - side]
+                if quick:
+                    middle = split(column, word & shape.cut_mask, order, target, start, end)
+                else:
+                    middle = split_with_care(column, word, extras[node], shape, sets, order, target, start, end)
+                side = ONE - side
+                if middle == start:
+                    node = child + ONE
+                elif middle == end:
+                    node = child
+                else:
+                    stack[height, 0], stack[height, 1] = child + ONE, middle
+                    stack[height, 2], stack[height, 3] = end, side
+                    height += 1
+                    node, end = child, middle
 
 
 @allocating
@@ -261,11 +329,17 @@ def descend(codes, quick, router, aggregate, sums, out):
 
     `quick` says that nothing is missing and no column categorical, so that plain comparisons do.
     """
-    orders = np.empty((2, codes.shape[1]), np.uint16)
-    stack = np.empty((router.deepest + 2, 4), np.uint64)
-    opinion = np.empty(out.shape[1])
+    n = codes.shape[1]
+    block = Block(
+        np.empty((2, n), np.uint16),
+        np.zeros(n, np.uint16),
+        np.empty(2 * PEELED + 1, np.uint64),
+        np.empty(2 * PEELED + 1, np.uint64),
+        np.empty((router.deepest + 2, 4), np.uint64),
+        np.empty(out.shape[1]),
+    )
     for tree in range(router.starts.shape[0] - 1):
-        descend_tree(codes, quick, router, tree, aggregate, sums, out, orders, stack, opinion)
+        descend_tree(codes, quick, router, tree, aggregate, sums, out, block)
 
 
 @allocating

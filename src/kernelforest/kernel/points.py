@@ -40,9 +40,8 @@ def read_rows(training: Training, table: Any) -> NDArray[np.float64]:
 def read_point(training: Training, x0: Any) -> tuple[Any, NDArray[np.float64]]:
     """One row with the columns of training, as a table and as numbers."""
     table, _ = as_rows(x0)
-    shape = np.shape(table)
-    if shape != (1, len(training.names)):
-        raise ValueError(f"x0 must be one row of {len(training.names)} features, got shape {shape}")
+    if np.shape(table) != (1, len(training.names)):
+        raise ValueError(f"x0 must be one row of {len(training.names)} features, got shape {np.shape(x0)}")
     return table, read_rows(training, table)[0]
 
 
