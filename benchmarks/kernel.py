@@ -14,6 +14,7 @@ Rivals that are not installed are skipped and said so. forestgeom is under the G
 from __future__ import annotations
 
 import argparse
+import gc
 import resource
 import subprocess
 import sys
@@ -52,6 +53,22 @@ def peak_mb() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
+def peak_of(work: Callable[[], Any]) -> float:
+    """Peak memory while working, above what is in use before: Linux forgets the old peak when told so."""
+    gc.collect()
+    with open("/proc/self/clear_refs", "w") as peak:
+        peak.write("5")
+    before = resident("VmRSS")
+    work()
+    return resident("VmHWM") - before
+
+
+def resident(entry: str) -> float:
+    """An entry of this process' status, in MB."""
+    with open("/proc/self/status") as lines:
+        return next(int(line.split()[1]) / 1024 for line in lines if line.startswith(entry))
+
+
 # ---- the full kernel: every library in a process of its own, so that peak memory is its own ----
 
 
@@ -63,6 +80,12 @@ def full_ours(forest: Any, X: np.ndarray, y: np.ndarray) -> Callable[[], Any]:
 def full_from_sklearn(forest: Any, X: np.ndarray, y: np.ndarray) -> Callable[[], Any]:
     kernel = ForestKernel.from_model(forest, X, y, n_jobs=2)
     return lambda: kernel.matrix()
+
+
+def full_float32(forest: Any, X: np.ndarray, y: np.ndarray) -> Callable[[], Any]:
+    kernel = ForestKernel.from_model(forest, X, y, n_jobs=2)
+    kernel.matrix(X[:5], dtype=np.float32)
+    return lambda: kernel.matrix(dtype=np.float32)
 
 
 def full_numpy(forest: Any, X: np.ndarray, y: np.ndarray) -> Callable[[], Any]:
@@ -104,8 +127,9 @@ def full_ydf(forest: Any, X: np.ndarray, y: np.ndarray) -> Callable[[], Any]:
 FULL: dict[str, tuple[Callable[..., Callable[[], Any]], str | None]] = {
     "kernelforest": (full_ours, None),
     "kernelforest, on scikit-learn's forest": (full_from_sklearn, None),
+    "kernelforest, the same in float32": (full_float32, None),
     "scikit-learn + numpy": (full_numpy, None),
-    "forestgeom": (full_forestgeom, "forestgeom"),
+    "forestgeom (float32)": (full_forestgeom, "forestgeom"),
     "quantile-forest (counts only)": (full_quantile_forest, "quantile_forest"),
     "YDF (distance)": (full_ydf, "ydf"),
 }
@@ -118,9 +142,7 @@ def run_full(name: str) -> None:
     work = FULL[name][0](forest, X, y)
     if name.startswith("kernelforest"):
         ForestKernel.from_model(forest, X, y).matrix(X[:5])  # compile
-    before = peak_mb()
-    seconds = best_of(work)
-    print(seconds, peak_mb() - before)
+    print(best_of(work), peak_of(work))
 
 
 def compare_full() -> None:

@@ -133,6 +133,15 @@ def test_threads_change_nothing():
     np.testing.assert_array_equal(one.kernel_.nearest(X, 5)[0], two.kernel_.nearest(X, 5)[0])
 
 
+def test_entries_may_be_narrow():
+    kernel = make_model()[0].kernel_
+    narrow = kernel.matrix(dtype=np.float32)
+    assert narrow.dtype == np.float32
+    np.testing.assert_allclose(narrow.toarray(), kernel.matrix(dense=True), rtol=1e-6)
+    with pytest.raises(ValueError, match="dtype must be float64 or float32"):
+        kernel.matrix(dtype=int)
+
+
 def test_columns_of_the_sparse_matrix_are_sorted():
     K = make_model(n=300)[0].kernel_.matrix()
     assert K.has_canonical_format

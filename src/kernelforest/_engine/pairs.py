@@ -86,13 +86,9 @@ def index_rows(leaves, n_leaves, counts, weight):
 
 @jit
 def gather(leaves, factors, index, by_total, line):
-    """Add up one row: sum over trees of factor x mass, divided by the mass of the leaf if `by_total`.
-
-    Returns how many training rows it touches.
-    """
+    """Add up one row: sum over trees of factor x mass, divided by the mass of the leaf if `by_total`."""
     acc, touched = line.acc, line.touched
     weighed = index.mass.shape[0] > 0
-    found = 0
     for t in range(leaves.shape[0]):
         leaf, factor = leaves[t], factors[t]
         if leaf < 0 or factor == 0.0:
@@ -104,15 +100,12 @@ def gather(leaves, factors, index, by_total, line):
         for k in range(U(index.starts[leaf]), U(index.starts[leaf + 1])):
             j = U(index.members[k])
             acc[j] += factor * index.mass[k] if weighed else factor
-            word, bit = touched[j >> S6], ONE << (j & LOW6)
-            found += (word & bit) == ZERO
-            touched[j >> S6] = word | bit
-    return found
+            touched[j >> S6] |= ONE << (j & LOW6)
 
 
 @jit
 def pour(line, columns, values, at):
-    """Write the line out in order from position `at`, and clear it. Returns the sum of the values."""
+    """Write the line out in order from position `at`, and clear it. Returns where it ends and the sum of the values."""
     total = 0.0
     for w in range(line.touched.shape[0]):
         word = line.touched[w]
@@ -126,17 +119,35 @@ def pour(line, columns, values, at):
             at += 1
             word ^= last
         line.touched[w] = ZERO
-    return total
+    return at, total
 
 
 @jit
-def clear(line):
-    """Forget a line without writing it."""
-    for w in range(line.touched.shape[0]):
-        if line.touched[w] != ZERO:
-            line.touched[w] = ZERO
-            for j in range(w * 64, min(w * 64 + 64, line.acc.shape[0])):
-                line.acc[j] = 0.0
+def mark(leaves, factors, index, seen):
+    """Mark the training rows that one row touches. Returns how many times it does so, repetitions included."""
+    times = 0
+    for t in range(leaves.shape[0]):
+        if leaves[t] < 0 or factors[t] == 0.0:
+            continue
+        start, stop = U(index.starts[leaves[t]]), U(index.starts[leaves[t] + 1])
+        times += np.int64(stop - start)
+        for k in range(start, stop):
+            seen[U(index.members[k])] = 1
+    return times
+
+
+@jit
+def unmark(leaves, index, seen):
+    """Count the marks of one row and take them away, by going over the same members again."""
+    found = 0
+    for t in range(leaves.shape[0]):
+        if leaves[t] < 0:
+            continue
+        for k in range(U(index.starts[leaves[t]]), U(index.starts[leaves[t] + 1])):
+            j = U(index.members[k])
+            found += seen[j]
+            seen[j] = 0
+    return found
 
 
 @allocating
@@ -148,10 +159,17 @@ def empty_line(n):
 @allocating
 def count_rows(leaves, factors, index, n, out):
     """Number of training rows that each query touches."""
-    line = empty_line(n)
+    seen = np.zeros(n, np.uint8)
     for i in range(leaves.shape[0]):
-        out[i] = gather(leaves[i], factors[min(i, factors.shape[0] - 1)], index, False, line)
-        clear(line)
+        times = mark(leaves[i], factors[min(i, factors.shape[0] - 1)], index, seen)
+        if n > 16 * times:
+            out[i] = unmark(leaves[i], index, seen)
+            continue
+        found = 0
+        for j in range(n):  # quicker on vectors, if many of them are marked
+            found += np.int64(seen[j])
+            seen[j] = 0
+        out[i] = found
 
 
 @allocating
@@ -160,7 +178,7 @@ def fill_rows(leaves, factors, index, by_total, normalise, starts, columns, valu
     line = empty_line(n)
     for i in range(leaves.shape[0]):
         gather(leaves[i], factors[min(i, factors.shape[0] - 1)], index, by_total, line)
-        total = pour(line, columns, values, starts[i])
+        _, total = pour(line, columns, values, starts[i])
         if normalise and total > 0.0:
             for k in range(starts[i], starts[i + 1]):
                 values[k] /= total
@@ -173,8 +191,8 @@ def nearest_rows(leaves, factors, index, by_total, own, k, columns, values, n):
     found = np.empty(n, np.int64)
     weights = np.empty(n)
     for i in range(leaves.shape[0]):
-        m = gather(leaves[i], factors[min(i, factors.shape[0] - 1)], index, by_total, line)
-        pour(line, found, weights, 0)
+        gather(leaves[i], factors[min(i, factors.shape[0] - 1)], index, by_total, line)
+        m, _ = pour(line, found, weights, 0)
         kept = 0
         for c in range(m):
             if found[c] == own[i]:

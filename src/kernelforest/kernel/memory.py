@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import os
+from typing import Any
+
+import numpy as np
 
 
-def sparse_bytes(n_rows: int, n_entries: int) -> int:
+def sparse_bytes(n_rows: int, n_entries: int, dtype: Any = np.float64) -> int:
     """Size of a sparse kernel: a value and a column for each entry, a start for each row.
 
     >>> sparse_bytes(n_rows=10, n_entries=100)
     1244
     """
     place = 4 if n_entries < 2**31 else 8
-    return n_entries * (8 + place) + (n_rows + 1) * place
+    return n_entries * (np.dtype(dtype).itemsize + place) + (n_rows + 1) * place
 
 
 def index_bytes(n_rows: int, n_trees: int, n_leaves: int, weighed: bool) -> int:
