@@ -15,7 +15,7 @@ def sparse_bytes(n_rows: int, n_entries: int, dtype: Any = np.float64) -> int:
     1244
     """
     place = 4 if n_entries < 2**31 else 8
-    return n_entries * (np.dtype(dtype).itemsize + place) + (n_rows + 1) * place
+    return n_entries * (int(np.dtype(dtype).itemsize) + place) + (n_rows + 1) * place
 
 
 def index_bytes(n_rows: int, n_trees: int, n_leaves: int, weighed: bool) -> int:
