@@ -2,7 +2,7 @@
 
     python benchmarks/kernel.py [--only full,nearest,derivatives] [--rows-nearest 1000000]
 
-- full: from a fitted forest to the whole leaf kernel of its training rows, 10,000 rows, 100 trees, leaves of at least 5 rows.
+- full: from a fitted forest to the whole leaf kernel of its training rows, 10,000 rows, 100 trees, leaves of >= 5 rows.
   One scikit-learn forest serves every library that takes one; ours is measured on it (from_model) and on one of its own.
 - nearest: the ten nearest of a million rows, and the peak memory of the process.
 - derivatives: 1,000 derivative vectors (50 columns, 500 trees) against scikit-learn's predict_proba on 100 perturbed

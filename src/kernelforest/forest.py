@@ -174,7 +174,7 @@ class Forest:
         small = np.diff(router.offsets).max(initial=0) < np.iinfo(np.uint16).max
 
         def block(rows: slice) -> None:
-            z = np.ascontiguousarray(read(rows), dtype=np.float64)
+            z = np.ascontiguousarray(read(rows))  # float32 is widened by the loops
             codes = np.empty((len(router.used), len(z)), np.uint16 if small else np.uint32)
             missing = route.code_rows(z, router, codes)
             route.descend(codes, numeric and not missing, router, aggregate, sums, out[rows])
