@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 from collections.abc import Sequence
 from itertools import product
 
@@ -48,7 +49,19 @@ def demo() -> None:
     p = model.predict_proba(X_test)[:, 1]
     doubtful = X_test[[np.abs(p - 0.5).argmin()]]
     print("The most doubtful of them, explained:")
-    print(model.kernel_.explain(doubtful, aggregate=model.aggregate, fill=model.fill))
+    explain(model, doubtful, [str(name) for name in data.feature_names])
+
+
+def explain(model: KernelForestClassifier, x0: np.ndarray, names: Sequence[str]) -> None:
+    """Print where a probability comes from, with the columns' names and the heaviest training rows."""
+    kernel, aggregate, fill = model.kernel_, model.aggregate, model.fill
+    sentence = str(kernel.explain(x0, aggregate=aggregate, fill=fill))
+    print("  " + re.sub(r"\bx(\d+)\b", lambda found: names[int(found[1])], sentence) + ".")
+    points = kernel.voting_points(x0, aggregate=aggregate, fill=fill)
+    print("  The five heaviest training rows:")
+    print("    row   weight   shares a leaf in   class")
+    for row, weight, share, label in list(zip(points.rows, points.weight, points.share, points.label, strict=True))[:5]:
+        print(f"    {row:<5d} {weight:.4f}   {share:>6.1%} of trees    {label}")
 
 
 def choose_estimate(model: KernelForestClassifier) -> None:
