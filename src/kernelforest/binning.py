@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from kernelforest._engine.layout import MISSING, MOST_CODES, Columns
 
+SHORT = 5_000  # rows
 MERGED_CODES = 32_768  # of a column with more distinct values than there are codes
 
 
@@ -45,8 +46,11 @@ def code_table(matrix: NDArray[np.floating], categorical: Collection[int] = (), 
         codes[j] = coded.codes
         return coded._replace(codes=codes[j])
 
-    with ThreadPoolExecutor(threads) as pool:
-        coded = list(pool.map(code, range(n_features)))
+    if threads > 1 and n_rows >= SHORT:
+        with ThreadPoolExecutor(threads) as pool:
+            coded = list(pool.map(code, range(n_features)))
+    else:  # sorting a short column takes less time than handing it to a thread
+        coded = [code(j) for j in range(n_features)]
     kinds = [(j in categorical) + 2 * coded[j].has_missing for j in range(n_features)]
     offsets = np.cumsum([0] + [len(c.highs) for c in coded], dtype=np.int64)
     merged = any(c.lows is not c.highs for c in coded)
@@ -70,15 +74,17 @@ def code_numbers(values: NDArray[np.float64]) -> Coded:
     n_present = len(ordered) - int(np.isnan(ordered).sum())
     ordered = ordered[:n_present]
     rises = np.empty(n_present, dtype=bool)  # where a new distinct value begins
-    rises[:1] = False
+    rises[:1] = True
     np.not_equal(ordered[1:], ordered[:-1], out=rises[1:])
+    begins = np.flatnonzero(rises)
     ranks = np.cumsum(rises, dtype=np.int32)
-    n_distinct = int(ranks[-1]) + 1 if n_present else 0
+    ranks -= 1
+    n_distinct = len(begins)
     if n_distinct > MOST_CODES:
-        ranks = _merged_ranks(ranks, rises)
+        ranks = _merged_ranks(begins, n_present)
+        begins = np.flatnonzero(np.diff(ranks, prepend=-1))
     codes = np.full(len(values), MISSING, np.uint16)
     codes[order[:n_present]] = ranks
-    begins = np.flatnonzero(np.diff(ranks, prepend=-1))
     lows = ordered[begins]
     if n_distinct <= MOST_CODES:
         return Coded(codes, lows, lows, n_present < len(values))
@@ -120,11 +126,12 @@ def order_by_content(codes: NDArray[np.uint16]) -> NDArray[np.int32]:
     return np.array(sorted(range(len(digests)), key=digests.__getitem__), np.int32)
 
 
-def _merged_ranks(ranks: NDArray[np.int32], rises: NDArray[np.bool_]) -> NDArray[np.int32]:
-    """Merge neighbouring ranks so that at most 32,768 remain, with about equally many rows each; ties stay together."""
-    n = len(ranks)
-    firsts = np.flatnonzero(rises)
-    starts = np.repeat(np.append(0, firsts), np.diff(np.append(np.append(0, firsts), n)))
+def _merged_ranks(begins: NDArray[np.intp], n: int) -> NDArray[np.int32]:
+    """Merge neighbouring values so that at most 32,768 ranks remain, with about equally many rows each; ties stay together.
+
+    `begins` says where each distinct value begins among the n sorted ones.
+    """
+    starts = np.repeat(begins, np.diff(np.append(begins, n)))
     bins = (starts * MERGED_CODES) // n
     return np.cumsum(np.diff(bins, prepend=bins[0]) > 0, dtype=np.int32)
 
