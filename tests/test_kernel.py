@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sklearn.ensemble import RandomForestClassifier
 
-from kernelforest import KernelForestClassifier
+from kernelforest import ForestKernel, KernelForestClassifier
 from kernelforest.kernel import KINDS
 from kernelforest.kernel import memory as kernel_memory
 from kernelforest.kernel.memory import index_bytes, sparse_bytes
@@ -99,6 +100,18 @@ def test_weights_times_labels_are_the_probabilities(aggregate, fill, weighted):
     np.testing.assert_allclose(averages, W @ values, atol=1e-12)
     one = model.kernel_.average(new, values[:, 0], aggregate=aggregate, fill=fill)
     np.testing.assert_allclose(one, averages[:, 0])
+
+
+def test_weights_without_a_name_are_those_of_the_forest_itself():
+    for aggregate, fill in (("mean", "all"), ("proximity", "oob")):
+        model, X, y = make_model(aggregate=aggregate, fill=fill)
+        np.testing.assert_allclose(model.kernel_.weights(X) @ np.eye(3)[y], model.predict_proba(X), atol=1e-12)
+        model.set_params(aggregate="mean", fill="inbag")
+        np.testing.assert_allclose(model.kernel_.average(X), model.predict_proba(X), atol=1e-12)
+    with pytest.raises(ValueError, match="'vote' has no weights"):
+        make_model(aggregate="vote")[0].kernel_.weights(X)
+    rival = RandomForestClassifier(10, random_state=0).fit(X, y)
+    np.testing.assert_allclose(ForestKernel.from_model(rival, X, y).average(X), rival.predict_proba(X), atol=1e-12)
 
 
 def test_where_no_tree_has_an_opinion_weights_are_even():

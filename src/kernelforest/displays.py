@@ -46,8 +46,8 @@ class VotingPointsDisplay:
         x0: Any,
         *,
         features: tuple[Any, Any] | None = None,
-        aggregate: str = "proximity",
-        fill: str = "inbag",
+        aggregate: str | None = None,
+        fill: str | None = None,
         mass: float = 0.8,
     ) -> Self:
         """Find the voting points of x0.

@@ -233,6 +233,7 @@ class KernelForestClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
             names = tuple(str(name) for name in getattr(self, "feature_names_in_", default))
             described = training_of(self.forest_, self._matrix, names, self.classes_, self._threads())
             self._kernel = ForestKernel(described)
+        self._kernel.meant_estimate(self.aggregate, self.fill)
         return self._kernel
 
     @property

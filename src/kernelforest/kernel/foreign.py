@@ -118,6 +118,8 @@ def training_from(
         read,
         None,
         threads,
+        # the leaf means of scikit-learn; nothing here predicts as the others do
+        "mean" if type(fitted).__module__.startswith("sklearn.") else "proximity",
     )
 
 

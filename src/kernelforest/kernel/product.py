@@ -7,6 +7,7 @@ K is never formed unless asked for. Averages go through sums per leaf; matrices 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -92,6 +93,10 @@ class ForestKernel:
             return kernel
         return cls(training_from(fitted, X_train, y_train, weight=weight, n_jobs=n_jobs))
 
+    def meant_estimate(self, aggregate: str, fill: str) -> None:
+        """Set the estimate that is meant when none is named."""
+        self._training = replace(self._training, aggregate=aggregate, fill=fill)
+
     @property
     def n_rows(self) -> int:
         """Number of training rows."""
@@ -150,17 +155,14 @@ class ForestKernel:
         np.subtract(1.0, out, out=out)
         return out
 
-    def weights(self, X: Any = None, *, aggregate: str = "proximity", fill: str = "inbag") -> csr_array:
+    def weights(self, X: Any = None, *, aggregate: str | None = None, fill: str | None = None) -> csr_array:
         """Smoother weights W: `predict_proba` is W times the class indicators, for the same aggregate and fill.
 
+        Without them, those of the forest itself: its parameters, or "mean" and "inbag" of a scikit-learn forest.
         Rows are non-negative and sum to one. Votes have no such weights: rounding the shares of a leaf is not linear in the
         labels.
         """
-        if aggregate == "vote":
-            raise ValueError(
-                "aggregate='vote' has no weights: a vote rounds the shares of a leaf, which is not linear in labels"
-            )
-        by_total = _check_choice("aggregate", aggregate, ("mean", "proximity")) == "mean"
+        by_total, fill = self._estimate(aggregate, fill)
         W = self._product(self._leaves(X), np.ones((1, self.n_trees)), self._index(fill), by_total, True, self.n_rows)
         silent = np.flatnonzero(np.diff(W.indptr) == 0)
         if len(silent):  # no tree has an opinion: the class shares of the data, as in predict_proba
@@ -171,7 +173,7 @@ class ForestKernel:
         return W
 
     def average(
-        self, X: Any, values: ArrayLike | None = None, *, aggregate: str = "proximity", fill: str = "inbag"
+        self, X: Any, values: ArrayLike | None = None, *, aggregate: str | None = None, fill: str | None = None
     ) -> NDArray[np.float64]:
         """Weighted averages of any values of the training rows: W times values, without forming W."""
         if values is None and not self._training.values.shape[1]:
@@ -180,9 +182,9 @@ class ForestKernel:
         if numbers.ndim == 0 or len(numbers) != self.n_rows:
             raise ValueError(f"values must have one row per training row ({self.n_rows}), got shape {numbers.shape}")
         table = numbers.reshape(self.n_rows, -1)
+        by_total, fill = self._estimate(aggregate, fill)
         index = self._index(fill)
         sums = np.zeros((self._training.n_leaves, table.shape[1]))
-        by_total = _check_choice("aggregate", aggregate, ("mean", "proximity")) == "mean"
         pairs.sum_by_leaf(index, table, sums)
         leaves = self._leaves(X)
         out, mass = np.zeros((len(leaves), table.shape[1])), np.zeros(len(leaves))
@@ -215,13 +217,13 @@ class ForestKernel:
         return found, similar
 
     def effective_neighbours(
-        self, X: Any = None, *, aggregate: str = "proximity", fill: str = "inbag"
+        self, X: Any = None, *, aggregate: str | None = None, fill: str | None = None
     ) -> NDArray[np.float64]:
         """One over the sum of squared weights: how many equally weighted training rows a probability amounts to."""
         W = self.weights(X, aggregate=aggregate, fill=fill)
         return np.asarray(1.0 / W.power(2).sum(axis=1)).ravel()
 
-    def voting_points(self, x0: Any, *, aggregate: str = "proximity", fill: str = "inbag") -> VotingPoints:
+    def voting_points(self, x0: Any, *, aggregate: str | None = None, fill: str | None = None) -> VotingPoints:
         """The training rows behind the estimate at one point: weight, share of trees, label and features.
 
         Parameters
@@ -240,9 +242,9 @@ class ForestKernel:
         (np.int64(0), np.str_('a'), np.float64(1.0))
 
         """
-        return voting_points(self, x0, aggregate, fill)
+        return voting_points(self, x0, *self._named(aggregate, fill))
 
-    def explain(self, x0: Any, *, aggregate: str = "proximity", fill: str = "inbag", mass: float = 0.8) -> Explanation:
+    def explain(self, x0: Any, *, aggregate: str | None = None, fill: str | None = None, mass: float = 0.8) -> Explanation:
         """Say where the estimate at one point comes from, and which training rows would change it if left out.
 
         Parameters
@@ -255,7 +257,7 @@ class ForestKernel:
             Share of the weight that the heaviest rows should hold together.
 
         """
-        return explain(self, x0, aggregate, fill, mass)
+        return explain(self, x0, *self._named(aggregate, fill), mass)
 
     def faces(self, x0: Any) -> shape.Faces:
         """The leaf of one row in each tree as a box, lower < x_j <= upper; forests of this package only."""
@@ -349,6 +351,20 @@ class ForestKernel:
 
     def _leaves(self, X: Any) -> NDArray[np.int32]:
         return self._training.leaves if X is None else self._training.route(X)
+
+    def _named(self, aggregate: str | None, fill: str | None) -> tuple[str, str]:
+        """The estimate; what is not named is what the forest itself predicts with."""
+        meant = self._training
+        return meant.aggregate if aggregate is None else aggregate, meant.fill if fill is None else fill
+
+    def _estimate(self, aggregate: str | None, fill: str | None) -> tuple[bool, str]:
+        """Whether each tree's leaf counts one, whatever it holds; and the fill."""
+        aggregate, fill = self._named(aggregate, fill)
+        if aggregate == "vote":
+            raise ValueError(
+                "aggregate='vote' has no weights: a vote rounds the shares of a leaf, which is not linear in labels"
+            )
+        return _check_choice("aggregate", aggregate, ("mean", "proximity")) == "mean", fill
 
     def _index(self, fill: str) -> pairs.Index:
         """Training rows by leaf, as a fill counts them."""

@@ -29,6 +29,8 @@ class Training:
     read: Callable[[Any], NDArray[np.float64]] | None = None  # a user's table as numbers, if that is not trivial
     forest: Forest | None = None  # set if it is one of ours: then cuts and boxes are known exactly
     threads: int = 1
+    aggregate: str = "proximity"  # the estimate that is meant when none is named: what the forest itself predicts
+    fill: str = "inbag"
 
 
 def training_of(
