@@ -24,11 +24,11 @@ from numpy.typing import NDArray
 from kernelforest._engine.layout import CATEGORICAL, LISTED_LEFT, MISSING_LEFT
 
 VOTE, MEAN, PROXIMITY = 0, 1, 2
-FEW = 4  # rows that walk alone
+FEW = 4  # rows that walk alone, abreast
 PEELED = 63  # nodes at the top of a tree that all rows of a block are compared with
 TILE = 64  # rows coded at a time, so that they stay in the fastest memory
 U = np.uint64
-ZERO, ONE, TWO, THREE, FOUR = U(0), U(1), U(2), U(3), U(4)
+ZERO, ONE, TWO, THREE = U(0), U(1), U(2), U(3)
 
 jit = njit(nogil=True, cache=True, error_model="numpy", _nrt=False)  # no reference counting, see grow.py
 allocating = njit(nogil=True, cache=True, error_model="numpy")
@@ -287,23 +287,21 @@ def descend_tree(codes, quick, router, tree, aggregate, sums, out, block):
                     break
                 if end - start <= FEW:
                     last = end - ONE
-                    while start < end:
-                        i1, i2, i3 = min(start + ONE, last), min(start + TWO, last), min(start + THREE, last)
-                        r0, r1, r2, r3 = U(order[start]), U(order[i1]), U(order[i2]), U(order[i3])
-                        a0 = a1 = a2 = a3 = node
-                        while quick:
-                            b0, b1 = step(codes, r0, a0, words, shape), step(codes, r1, a1, words, shape)
-                            b2, b3 = step(codes, r2, a2, words, shape), step(codes, r3, a3, words, shape)
-                            if (a0 ^ b0) | (a1 ^ b1) | (a2 ^ b2) | (a3 ^ b3) == ZERO:
-                                break
-                            a0, a1, a2, a3 = b0, b1, b2, b3
-                        for k in range(min(FOUR, end - start)):
-                            i = start + U(k)
-                            a = a0 if k == 0 else a1 if k == 1 else a2 if k == 2 else a3
-                            if not quick:
-                                a = walk_with_care(codes, U(order[i]), node, words, extras, shape, sets)
-                            settle(order, i, i + ONE, extras[a], tree, base, aggregate, opinion, sums, out)
-                        start += FOUR
+                    i1, i2, i3 = min(start + ONE, last), min(start + TWO, last), min(start + THREE, last)
+                    r0, r1, r2, r3 = U(order[start]), U(order[i1]), U(order[i2]), U(order[i3])
+                    a0 = a1 = a2 = a3 = node
+                    while quick:
+                        b0, b1 = step(codes, r0, a0, words, shape), step(codes, r1, a1, words, shape)
+                        b2, b3 = step(codes, r2, a2, words, shape), step(codes, r3, a3, words, shape)
+                        if (a0 ^ b0) | (a1 ^ b1) | (a2 ^ b2) | (a3 ^ b3) == ZERO:
+                            break
+                        a0, a1, a2, a3 = b0, b1, b2, b3
+                    for k in range(end - start):
+                        i = start + U(k)
+                        a = a0 if k == 0 else a1 if k == 1 else a2 if k == 2 else a3
+                        if not quick:
+                            a = walk_with_care(codes, U(order[i]), node, words, extras, shape, sets)
+                        settle(order, i, i + ONE, extras[a], tree, base, aggregate, opinion, sums, out)
                     break
                 column = codes[(word >> shape.column) & shape.column_mask]
                 target = orders[ONE - side]

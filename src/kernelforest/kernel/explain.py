@@ -200,11 +200,10 @@ def check_mass(mass: Any) -> None:
 
 def _vote(training: Training, x0: Any, aggregate: str, fill: str, kernel: ForestKernel) -> tuple[VotingPoints, Shared]:
     """The voting points of x0, and the pairs that the fill counts."""
-    _check_estimate(training, aggregate, fill)
     matrix = training.matrix()  # first: says so if the features are not known
     table, numbers = read_point(training, x0)
     rows, trees = _same_leaves(training.leaves, training.route(table)[0])
-    mass = _row_weights(training)[rows]
+    mass = training.row_weights[rows]
     if fill == "inbag":
         mass = mass * kernel._counts[trees, rows]
     elif fill == "oob":
@@ -235,7 +234,7 @@ def _weights(training: Training, shared: Shared, aggregate: str) -> NDArray[np.f
     parts = shared.mass
     if aggregate == "mean":
         parts = parts / np.bincount(shared.trees, parts)[shared.trees]
-    out = np.bincount(shared.rows, parts, len(training.leaves)) if len(shared.rows) else _row_weights(training)
+    out = np.bincount(shared.rows, parts, len(training.leaves)) if len(shared.rows) else training.row_weights
     return np.asarray(out / out.sum())
 
 
@@ -271,28 +270,11 @@ def _means_without_each(shared: Shared, y: NDArray[np.float64], n_trees: int) ->
 
 def _shares_without_each(training: Training, y: NDArray[np.float64]) -> NDArray[np.float64]:
     """What is said where no tree has an opinion, without each training row in turn: the average of all the others."""
-    weight = _row_weights(training)
+    weight = training.row_weights
     left = weight.sum() - weight
     out = np.full(len(y), np.nan)
     np.divide(weight @ y - weight * y, left, out=out, where=left > 0)
     return out
-
-
-def _row_weights(training: Training) -> NDArray[np.float64]:
-    return np.ones(len(training.leaves)) if training.weight is None else training.weight
-
-
-def _check_estimate(training: Training, aggregate: Any, fill: Any) -> None:
-    if isinstance(aggregate, str) and aggregate == "vote":
-        raise ValueError(
-            "aggregate='vote' has no weights: a vote rounds the shares of a leaf, which is not linear in labels"
-        )
-    if not isinstance(aggregate, str) or aggregate not in ("mean", "proximity"):
-        raise ValueError(f"aggregate must be one of ['mean', 'proximity'], got {aggregate!r}")
-    if not isinstance(fill, str) or fill not in ("inbag", "all", "oob"):
-        raise ValueError(f"fill must be one of ['inbag', 'all', 'oob'], got {fill!r}")
-    if fill == "oob" and training.draws is None:
-        raise ValueError("fill='oob' needs rows that a tree did not draw; every tree was grown on all rows")
 
 
 def _probability(p: float) -> str:

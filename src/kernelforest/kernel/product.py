@@ -21,7 +21,7 @@ from kernelforest.kernel import shape
 from kernelforest.kernel.explain import Explanation, VotingPoints, explain, voting_points
 from kernelforest.kernel.foreign import check_own_rows, training_from
 from kernelforest.kernel.memory import check_room, sparse_bytes
-from kernelforest.kernel.training import Training
+from kernelforest.kernel.training import Training, check_choice
 
 _BLOCK = 256  # least rows of a kernel per piece of work
 
@@ -162,11 +162,12 @@ class ForestKernel:
         Rows are non-negative and sum to one. Votes have no such weights: rounding the shares of a leaf is not linear in the
         labels.
         """
-        by_total, fill = self._estimate(aggregate, fill)
-        W = self._product(self._leaves(X), np.ones((1, self.n_trees)), self._index(fill), by_total, True, self.n_rows)
+        aggregate, fill = self._training.estimate(aggregate, fill)
+        even = np.ones((1, self.n_trees))
+        W = self._product(self._leaves(X), even, self._index(fill), aggregate == "mean", True, self.n_rows)
         silent = np.flatnonzero(np.diff(W.indptr) == 0)
         if len(silent):  # no tree has an opinion: the class shares of the data, as in predict_proba
-            weight = np.ones(self.n_rows) if self._training.weight is None else self._training.weight
+            weight = self._training.row_weights
             W = W.tolil()
             W[silent] = weight / weight.sum()
             W = csr_array(W)
@@ -182,14 +183,14 @@ class ForestKernel:
         if numbers.ndim == 0 or len(numbers) != self.n_rows:
             raise ValueError(f"values must have one row per training row ({self.n_rows}), got shape {numbers.shape}")
         table = numbers.reshape(self.n_rows, -1)
-        by_total, fill = self._estimate(aggregate, fill)
+        aggregate, fill = self._training.estimate(aggregate, fill)
         index = self._index(fill)
         sums = np.zeros((self._training.n_leaves, table.shape[1]))
         pairs.sum_by_leaf(index, table, sums)
         leaves = self._leaves(X)
         out, mass = np.zeros((len(leaves), table.shape[1])), np.zeros(len(leaves))
-        pairs.average_rows(leaves, sums, index.totals, by_total, out, mass)
-        weight = np.ones(self.n_rows) if self._training.weight is None else self._training.weight
+        pairs.average_rows(leaves, sums, index.totals, aggregate == "mean", out, mass)
+        weight = self._training.row_weights
         out[mass == 0] = (weight / weight.sum()) @ table
         mass[mass == 0] = 1.0
         out /= mass[:, None]
@@ -242,7 +243,7 @@ class ForestKernel:
         (np.int64(0), np.str_('a'), np.float64(1.0))
 
         """
-        return voting_points(self, x0, *self._named(aggregate, fill))
+        return voting_points(self, x0, *self._training.estimate(aggregate, fill))
 
     def explain(self, x0: Any, *, aggregate: str | None = None, fill: str | None = None, mass: float = 0.8) -> Explanation:
         """Say where the estimate at one point comes from, and which training rows would change it if left out.
@@ -257,7 +258,7 @@ class ForestKernel:
             Share of the weight that the heaviest rows should hold together.
 
         """
-        return explain(self, x0, *self._named(aggregate, fill), mass)
+        return explain(self, x0, *self._training.estimate(aggregate, fill), mass)
 
     def faces(self, x0: Any) -> shape.Faces:
         """The leaf of one row in each tree as a box, lower < x_j <= upper; forests of this package only."""
@@ -352,25 +353,8 @@ class ForestKernel:
     def _leaves(self, X: Any) -> NDArray[np.int32]:
         return self._training.leaves if X is None else self._training.route(X)
 
-    def _named(self, aggregate: str | None, fill: str | None) -> tuple[str, str]:
-        """The estimate; what is not named is what the forest itself predicts with."""
-        meant = self._training
-        return meant.aggregate if aggregate is None else aggregate, meant.fill if fill is None else fill
-
-    def _estimate(self, aggregate: str | None, fill: str | None) -> tuple[bool, str]:
-        """Whether each tree's leaf counts one, whatever it holds; and the fill."""
-        aggregate, fill = self._named(aggregate, fill)
-        if aggregate == "vote":
-            raise ValueError(
-                "aggregate='vote' has no weights: a vote rounds the shares of a leaf, which is not linear in labels"
-            )
-        return _check_choice("aggregate", aggregate, ("mean", "proximity")) == "mean", fill
-
     def _index(self, fill: str) -> pairs.Index:
         """Training rows by leaf, as a fill counts them."""
-        _check_choice("fill", fill, ("inbag", "all", "oob"))
-        if fill == "oob" and self._training.draws is None:
-            raise ValueError("fill='oob' needs rows that a tree did not draw; every tree was grown on all rows")
         if fill == "all":
             return self._make_index(None, self._training.weight)
         return self._make_index(self._counts if fill == "inbag" else self._counts == 0, self._training.weight)
@@ -384,7 +368,7 @@ class ForestKernel:
 
     def _plan(self, X: Any, others: NDArray[np.int32] | None, kind: str) -> tuple[NDArray[np.float64], pairs.Index, bool]:
         """Factors of each query and tree, members of each leaf, and whether leaves are divided by their mass."""
-        _check_choice("kind", kind, tuple(KINDS))
+        check_choice("kind", kind, tuple(KINDS))
         even = np.full((1, self.n_trees), 1.0 / self.n_trees)
         if others is not None:
             if kind not in ("leaf", "kerf"):
@@ -456,9 +440,3 @@ def _bits(flags: NDArray[np.bool_]) -> NDArray[np.uint64]:
     padded = np.zeros((flags.shape[1], n_words * 64), dtype=bool)
     padded[:, : flags.shape[0]] = flags.T
     return np.packbits(padded, axis=1).view(np.uint64)
-
-
-def _check_choice(name: str, value: Any, choices: tuple[str, ...]) -> str:
-    if not isinstance(value, str) or value not in choices:
-        raise ValueError(f"{name} must be one of {list(choices)}, got {value!r}")
-    return value

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelforest.binning import decode
-from kernelforest.forest import Forest
+from kernelforest.forest import FILLS, Forest
 
 
 @dataclass(frozen=True)
@@ -31,6 +31,31 @@ class Training:
     threads: int = 1
     aggregate: str = "proximity"  # the estimate that is meant when none is named: what the forest itself predicts
     fill: str = "inbag"
+
+    @property
+    def row_weights(self) -> NDArray[np.float64]:
+        """What each row counts in a leaf, (n_rows,)."""
+        return np.ones(len(self.leaves)) if self.weight is None else self.weight
+
+    def estimate(self, aggregate: str | None, fill: str | None) -> tuple[str, str]:
+        """Check an estimate that is linear in the labels; what is not named is what the forest itself predicts with."""
+        aggregate = self.aggregate if aggregate is None else aggregate
+        fill = self.fill if fill is None else fill
+        if aggregate == "vote":
+            raise ValueError(
+                "aggregate='vote' has no weights: a vote rounds the shares of a leaf, which is not linear in labels"
+            )
+        check_choice("aggregate", aggregate, ("mean", "proximity"))
+        check_choice("fill", fill, FILLS)
+        if fill == "oob" and self.draws is None:
+            raise ValueError("fill='oob' needs rows that a tree did not draw; every tree was grown on all rows")
+        return aggregate, fill
+
+
+def check_choice(name: str, value: Any, choices: Sequence[str]) -> None:
+    """Refuse a word that is not one of the choices."""
+    if not isinstance(value, str) or value not in choices:
+        raise ValueError(f"{name} must be one of {list(choices)}, got {value!r}")
 
 
 def training_of(
