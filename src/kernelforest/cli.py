@@ -39,6 +39,9 @@ def demo() -> None:
     model = KernelForestClassifier(500, leaf_size=3, n_jobs=2, random_state=0).fit(X, y)
     choose_estimate(model)
     print(f"Chosen by out-of-bag log loss, from one fitted forest: aggregate={model.aggregate!r}, fill={model.fill!r}")
+    print(
+        "(leaf_size=3 was set by hand; smaller scores are better, and out-of-bag means: from trees that did not see the row)"
+    )
     print(f"  out-of-bag: {_line(model.oob_score_)}\n")
 
     rival = RandomForestClassifier(500, n_jobs=2, random_state=0).fit(X, y)
@@ -48,7 +51,7 @@ def demo() -> None:
 
     p = model.predict_proba(X_test)[:, 1]
     doubtful = X_test[[np.abs(p - 0.5).argmin()]]
-    print("The most doubtful of them, explained:")
+    print(f"The most doubtful of them, explained (class 1, positive, is {data.target_names[1]}):")
     explain(model, doubtful, [str(name) for name in data.feature_names])
 
 
@@ -57,6 +60,10 @@ def explain(model: KernelForestClassifier, x0: np.ndarray, names: Sequence[str])
     kernel, aggregate, fill = model.kernel_, model.aggregate, model.fill
     sentence = str(kernel.explain(x0, aggregate=aggregate, fill=fill))
     print("  " + re.sub(r"\bx(\d+)\b", lambda found: names[int(found[1])], sentence) + ".")
+    print(
+        "  That is: the probability is a weighted average of training labels, as good as one of that many equal neighbours;"
+    )
+    print("  moving in those columns changes soonest which training rows are asked.")
     points = kernel.voting_points(x0, aggregate=aggregate, fill=fill)
     print("  The five heaviest training rows:")
     print("    row   weight   shares a leaf in   class")
