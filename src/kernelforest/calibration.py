@@ -1,0 +1,426 @@
+"""Calibration: out-of-bag class probabilities and class numbers enter, a map for new probabilities leaves.
+
+An out-of-bag probability never saw the label of its row, so the rows that grew the forest can also correct its
+probabilities: nothing has to be held out. Four maps are known (`METHODS`). Two scale the logarithms of the
+probabilities, p_k' ~ p_k^a_k exp(c_k) with a_k >= 0, divided by the sum:
+
+- `sigmoid`: one exponent for all classes (temperature and shifts). Of two classes, that is Platt's logit p' = a logit p + c.
+- `beta`: an exponent for each class (vector scaling). Of two classes, that is the beta calibration of Kull et al. (2017).
+
+Two are isotonic regressions, each class against the rest; of more than two classes, then divided by the sum:
+
+- `isotonic`: with half a hit and half a miss added at both ends, so that an end block of k hits among m rows says
+  (k + 1/2) / (m + 1) and never 0 or 1.
+- `venn-abers`: with the new point added once as a miss (p0) and once as a hit (p1), merged to p1 / (1 - p0 + p1),
+  after Vovk et al. (2015).
+
+Of two classes, all four keep the order of rows (ties may appear). Rows of weight zero, and rows that were never out of bag
+(NaN), are left out. Weights are scaled to sum to Kish's effective number of rows, (sum w)^2 / sum w^2: their unit does not
+matter. Where only one class was seen there is nothing to learn, and probabilities stay as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.linalg import block_diag, cho_solve, cholesky, solve_triangular
+from scipy.optimize import lsq_linear
+from scipy.special import log_softmax
+from sklearn.isotonic import IsotonicRegression
+
+Floats = NDArray[np.float64]
+Numbers = NDArray[np.int64]
+Mask = NDArray[np.bool_]
+
+METHODS = ("sigmoid", "isotonic", "beta", "venn-abers")
+SCORINGS = ("log_loss", "brier")
+
+_RIDGE = (
+    0.1  # precision of the prior around the identity: decides only where rows do not (separation, equal p, rare classes)
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Identity:
+    """Probabilities as they are."""
+
+    def __call__(self, proba: Floats) -> Floats:
+        """The same probabilities."""
+        return proba
+
+
+@dataclass(frozen=True, eq=False)
+class Scaling:
+    """Multiply log p by a slope, add a shift, divide by the sum."""
+
+    slope: Floats  # (n_classes,) >= 0
+    shift: Floats  # (n_classes,) sums to zero
+    floor: float  # smaller probabilities are read as this one: n rows cannot tell them apart
+
+    def __call__(self, proba: Floats) -> Floats:
+        """Calibrated probabilities, (n_rows, n_classes)."""
+        return np.exp(log_softmax(_logs(proba, self.floor) * self.slope + self.shift, axis=1))  # type: ignore[no-any-return]
+
+
+@dataclass(frozen=True, eq=False)
+class Curve:
+    """A rising line through points, level outside of them."""
+
+    x: Floats  # (n_points,) sorted
+    y: Floats  # (n_points,) sorted
+
+    def __call__(self, p: Floats) -> Floats:
+        """Calibrated probabilities of one class, (n_rows,)."""
+        return np.interp(p, self.x, self.y)
+
+
+@dataclass(frozen=True, eq=False)
+class VennAbers:
+    """What isotonic regression says at a new point that is a miss, or a hit; between scores these are steps."""
+
+    scores: Floats  # (n_scores,) sorted, distinct
+    low: Floats  # (1 + n_scores,) p0 of a point at or above this score; 0 below all
+    high: Floats  # (n_scores + 1,) p1 of a point at or below this score; 1 above all
+
+    def bounds(self, p: Floats) -> tuple[Floats, Floats]:
+        """The probabilities p0 and p1 of one class."""
+        below, above = (np.searchsorted(self.scores, p, side=side) for side in ("right", "left"))
+        return self.low[below], self.high[above]
+
+    def __call__(self, p: Floats) -> Floats:
+        """Calibrated probabilities of one class, (n_rows,)."""
+        low, high = self.bounds(p)
+        return np.where(np.isnan(p), np.nan, high / (1.0 - low + high))
+
+
+@dataclass(frozen=True, eq=False)
+class OneVsRest:
+    """A monotone map for each class, then divided by the sum; for two classes one map, of the second class."""
+
+    maps: tuple[Curve | VennAbers, ...]
+
+    def __call__(self, proba: Floats) -> Floats:
+        """Calibrated probabilities, (n_rows, n_classes)."""
+        if len(self.maps) == 1:
+            p = self.maps[0](proba[:, 1])
+            return np.column_stack((1.0 - p, p))
+        columns = np.column_stack([by(p) for by, p in zip(self.maps, proba.T, strict=True)])
+        total: Floats = columns.sum(axis=1, keepdims=True)
+        return columns / total
+
+
+Calibrator = Identity | Scaling | OneVsRest
+_UNSEEN = Curve(np.array([0.0, 1.0]), np.array([0.0, 1.0]))  # of a class without rows: p stays
+
+
+def fit_calibrator(method: str, proba: ArrayLike, labels: ArrayLike, weight: ArrayLike | None = None) -> Calibrator:
+    """Fit a map from out-of-bag probabilities to calibrated ones.
+
+    `proba` is (n_rows, n_classes), `labels` are class numbers. The map can be pickled; it keeps the shape of its input.
+
+    Four rows at 0.5, one of them a hit: isotonic regression says (1 + 1/2 + 1/2) / (4 + 1 + 1).
+
+    >>> by = fit_calibrator("isotonic", np.full((4, 2), 0.5), [0, 0, 0, 1])
+    >>> by(np.array([[0.2, 0.8]])).round(4)
+    array([[0.6667, 0.3333]])
+    """
+    if method not in METHODS:
+        raise ValueError(f"method must be one of {', '.join(map(repr, METHODS))}, got {method!r}")
+    return _fit(method, *_seen(proba, labels, weight)[1:])
+
+
+class Candidate(NamedTuple):
+    """A method and its cross-fitted score on out-of-bag rows."""
+
+    method: str | None
+    score: float
+    difference: float  # score minus the score of probabilities as they are: negative is better
+    standard_error: float  # of the difference, paired by row, or by group if there are groups
+
+
+@dataclass(frozen=True, eq=False)
+class Chosen:
+    """The calibrator in use, and the candidates that it was compared with (none if the method was given)."""
+
+    method: str | None
+    calibrator: Calibrator
+    scoring: str
+    candidates: tuple[Candidate, ...]
+
+    def frame(self) -> Any:
+        """One line per candidate: a pandas data frame, or a dict of columns where pandas is not installed."""
+        lines = [c._replace(method=c.method or "none") for c in self.candidates]
+        return _table({name: [getattr(c, name) for c in lines] for name in Candidate._fields})
+
+
+def choose_calibrator(
+    method: str | None,
+    proba: ArrayLike,
+    labels: ArrayLike,
+    weight: ArrayLike | None = None,
+    groups: ArrayLike | None = None,
+    *,
+    scoring: str = "log_loss",
+    folds: int = 5,
+    seed: int = 0,
+) -> Chosen:
+    """Fit the given method or, for "auto", the one that helps by cross-fitted out-of-bag scores, if any does.
+
+    With None, probabilities stay as they are. "auto" fits every method on all folds but one and scores it on that one; it is
+    used only if its mean score (`scoring`: "log_loss" or "brier") is below that of the probabilities as they are by more
+    than one standard error of the paired difference; the best such method wins. With `groups` (anything that can be sorted),
+    folds keep a group together, and the standard error counts groups, not rows.
+
+    Here 0.6 means "always" and 0.4 means "never":
+
+    >>> proba = np.tile([[0.6, 0.4], [0.4, 0.6]], (50, 1))
+    >>> labels = np.tile([0, 1], 50)
+    >>> choose_calibrator("auto", proba, labels).method is None
+    False
+    """
+    if method not in (None, "auto", *METHODS):
+        raise ValueError(f"method must be None, 'auto' or one of {', '.join(map(repr, METHODS))}, got {method!r}")
+    if scoring not in SCORINGS:
+        raise ValueError(f"scoring must be one of {', '.join(map(repr, SCORINGS))}, got {scoring!r}")
+    if folds < 2:
+        raise ValueError(f"folds must be an integer >= 2, got {folds}")
+    keep, p, y, w = _seen(proba, labels, weight)
+    if groups is not None and np.shape(groups) != keep.shape:
+        raise ValueError(f"groups must be {keep.shape} like labels, got {np.shape(groups)}")
+    if method != "auto":
+        return Chosen(method, _fit(method, p, y, w), scoring, ())
+    group = np.arange(len(y)) if groups is None else np.unique(np.asarray(groups)[keep], return_inverse=True)[1]
+    plain = _losses(p, y, scoring)
+    fold = _folds(y, group, folds, seed)
+    candidates = [_candidate(None, plain, plain, w, group)]
+    for name in METHODS:
+        crossed = p.copy()
+        for f in range(fold.max(initial=0) + 1 if fold.any() else 0):  # one fold leaves nothing to fit on
+            crossed[fold == f] = _fit(name, p[fold != f], y[fold != f], w[fold != f])(p[fold == f])
+        candidates.append(_candidate(name, _losses(crossed, y, scoring), plain, w, group))
+    helpful = [c for c in candidates if c.difference < -c.standard_error]
+    best = min(helpful, key=lambda c: c.score).method if helpful else None
+    return Chosen(best, _fit(best, p, y, w), scoring, tuple(candidates))
+
+
+@dataclass(frozen=True, eq=False)
+class Reliability:
+    """Observed shares against probabilities, in bins of about equal weight, and how a logistic fit would correct them."""
+
+    p: Floats  # (n_bins,) mean probability
+    share: Floats  # (n_bins,) observed
+    low: Floats  # (n_bins,) Wilson interval of the share, 95 %
+    high: Floats  # (n_bins,)
+    count: Numbers  # (n_bins,) rows
+    slope: float  # of hits on logit p: below one, probabilities are too extreme; above one, too timid
+    slope_error: float  # standard error
+    intercept: float  # with the slope fixed at one: above zero, probabilities are too small on the whole
+    intercept_error: float  # standard error
+
+    def frame(self) -> Any:
+        """One line per bin: a pandas data frame, or a dict of columns where pandas is not installed."""
+        return _table({name: getattr(self, name) for name in ("p", "share", "low", "high", "count")})
+
+
+def reliability(p: ArrayLike, hit: ArrayLike, weight: ArrayLike | None = None, bins: int = 10) -> Reliability:
+    """Compare the probabilities of one class with what was observed.
+
+    Equal probabilities share a bin, so there may be fewer bins than asked for. Slope and intercept stay finite where hits
+    and misses are separated: a weak prior holds them near one and zero, and their standard errors are large.
+
+    >>> found = reliability([0.1, 0.1, 0.1, 0.1, 0.9, 0.9, 0.9, 0.9], [0, 0, 0, 1, 1, 1, 1, 0], bins=2)
+    >>> found.p.tolist(), found.share.tolist(), found.slope < 1
+    ([0.1, 0.9], [0.25, 0.75], True)
+    """
+    if bins < 1:
+        raise ValueError(f"bins must be an integer >= 1, got {bins}")
+    chance = np.asarray(p, dtype=np.float64)
+    _, proba, y, w = _seen(np.column_stack((1.0 - chance, chance)), np.asarray(hit).astype(np.int64), weight)
+    values, at = np.unique(proba[:, 1], return_inverse=True)
+    mass = np.bincount(at, w, len(values))
+    middle = (np.cumsum(mass) - mass / 2) / max(mass.sum(), np.finfo(np.float64).tiny)
+    bin_of = np.unique(np.minimum((bins * middle).astype(np.int64), bins - 1), return_inverse=True)[1][at]  # no empty bins
+    total = np.bincount(bin_of, w)
+    share = np.bincount(bin_of, w * y) / total
+    low, high = _wilson(share, total**2 / np.bincount(bin_of, w**2))
+    logs = _logs(proba, _floor(proba))
+    parts = np.array([[1.0, 0.0], [1.0, 0.0], [0.0, -0.5], [0.0, 0.5]])  # a slope for both classes, a shift between them
+    tilt, tilt_curvature = _newton(logs, y, w, parts, np.full(2, -np.inf))
+    lift, lift_curvature = _newton(logs, y, w, parts[:, 1:], np.full(1, -np.inf))
+    spread = float(np.sqrt(np.linalg.inv(tilt_curvature)[0, 0])), float(1.0 / np.sqrt(lift_curvature[0, 0]))
+    bars = (np.bincount(bin_of, w * proba[:, 1]) / total, share, low, high, np.bincount(bin_of))
+    return Reliability(*bars, float(1.0 + tilt[0]), spread[0], float(lift[0]), spread[1])
+
+
+def _seen(proba: ArrayLike, labels: ArrayLike, weight: ArrayLike | None) -> tuple[Mask, Floats, Numbers, Floats]:
+    """Which rows count, and these: probabilities, class numbers, weights that sum to the effective number of rows."""
+    p = np.asarray(proba, dtype=np.float64)
+    y = np.asarray(labels, dtype=np.int64)
+    w = np.ones(len(y)) if weight is None else np.asarray(weight, dtype=np.float64)
+    if p.ndim != 2 or y.shape != p.shape[:1] or w.shape != y.shape:
+        raise ValueError(f"proba, labels and weight must be (n, K), (n,) and (n,), got {p.shape}, {y.shape} and {w.shape}")
+    keep = (w > 0) & ~np.isnan(p).any(axis=1)
+    w = w[keep] / w.max(initial=np.finfo(np.float64).tiny)  # squares neither overflow nor vanish
+    return keep, p[keep], y[keep], w * (w.sum() / (w**2).sum()) if len(w) else w
+
+
+def _fit(method: str | None, p: Floats, y: Numbers, w: Floats) -> Calibrator:
+    if method is None or len(np.unique(y)) < 2:
+        return Identity()
+    if method in ("sigmoid", "beta"):
+        return _scaling(p, y, w, shared=method == "sigmoid")
+    fit = _isotonic if method == "isotonic" else _venn_abers
+    columns = [1] if p.shape[1] == 2 else range(p.shape[1])
+    return OneVsRest(tuple(fit(p[:, k], y == k, w) if (y == k).any() else _UNSEEN for k in columns))
+
+
+def _isotonic(p: Floats, hit: Mask, w: Floats) -> Curve:
+    ends = np.array([p.min(), p.max()])
+    # half a hit and half a miss are one row of share 1/2
+    found = IsotonicRegression().fit(np.append(p, ends), np.append(hit, [0.5, 0.5]), sample_weight=np.append(w, [1.0, 1.0]))
+    return Curve(found.X_thresholds_, found.y_thresholds_)
+
+
+def _venn_abers(p: Floats, hit: Mask, w: Floats) -> VennAbers:
+    scores, at = np.unique(p, return_inverse=True)
+    mass, hits = np.bincount(at, w), np.bincount(at, w * hit)
+    low = 1.0 - _shares_with_a_hit(mass[::-1], (mass - hits)[::-1])[::-1]  # hits of the mirror image are misses
+    return VennAbers(scores, np.append(0.0, low), np.append(_shares_with_a_hit(mass, hits), 1.0))
+
+
+def _shares_with_a_hit(mass: NDArray[Any], hits: NDArray[Any]) -> Floats:
+    """What isotonic regression says at each score when one hit is added there; all scores in linear time.
+
+    Isotonic regression is the slope of the greatest convex minorant of the cumulative sums (M_i, H_i). A hit added at score
+    j moves the sums from j on by (1, 1). Asked for is the slope of the one edge that leads from the sums before j, which
+    stay, to those that moved. From j to j + 1 one point moves back. If it lands on or above the edge, that remains; if
+    below, the new edge starts there and ends at the same corner or further right.
+    """
+    M, H = ([0.0, *np.cumsum(x).tolist()] for x in (mass, hits))
+    last = len(mass)
+    corner = [last] * (last + 1)  # the corner that follows i in the minorant of the points i, ..., last
+    for i in range(last - 1, 0, -1):
+        b = i + 1
+        while b < last and (H[corner[b]] - H[i]) * (M[b] - M[i]) <= (H[b] - H[i]) * (M[corner[b]] - M[i]):
+            b = corner[b]
+        corner[i] = b
+    shares = []
+    a = b = 0  # the edge leads from point a to point b, moved
+    for i in range(last):  # the hit is added at the score between the points i and i + 1
+        if b <= i or (H[i] - H[a]) * (M[b] + 1 - M[a]) < (H[b] + 1 - H[a]) * (M[i] - M[a]):
+            a, b = i, max(b, i + 1)
+            while b < last and (H[corner[b]] + 1 - H[a]) * (M[b] + 1 - M[a]) <= (H[b] + 1 - H[a]) * (
+                M[corner[b]] + 1 - M[a]
+            ):
+                b = corner[b]
+        shares.append((H[b] + 1 - H[a]) / (M[b] + 1 - M[a]))
+    return np.array(shares)
+
+
+def _floor(p: Floats) -> float:
+    """Smallest probability told from zero: with two classes, half a row among n."""
+    return 1.0 / max(p.size, 2)
+
+
+def _logs(p: Floats, floor: float) -> Floats:
+    return np.log(np.clip(p, floor, 1.0))
+
+
+def _scaling(p: Floats, y: Numbers, w: Floats, shared: bool) -> Scaling:
+    n_classes = p.shape[1]
+    floor = _floor(p)
+    slopes = np.ones((n_classes, 1)) if shared else np.eye(n_classes)
+    parts = block_diag(slopes, np.eye(n_classes))
+    lower = np.repeat([-1.0, -np.inf], (slopes.shape[1], n_classes))  # a slope is >= 0
+    change, _ = _newton(_logs(p, floor), y, w, parts, lower)
+    slope, shift = (parts @ change).reshape(2, n_classes)
+    return Scaling(np.maximum(1.0 + slope, 0.0), shift - shift.mean(), floor)
+
+
+def _newton(x: Floats, y: Numbers, w: Floats, parts: Floats, lower: Floats) -> tuple[Floats, Floats]:
+    """Least log loss of softmax(x (1 + slope) + shift), where (slope, shift) = parts @ change and change >= lower.
+
+    A ridge holds the change near zero. Every step solves its quadratic model within the bounds. Returns the change and the
+    second derivative there, the inverse of its covariance.
+    """
+    n_classes = x.shape[1]
+    own = np.arange(n_classes) == y[:, None]
+    change = np.zeros(parts.shape[1])
+
+    def loss(change: Floats) -> tuple[float, Floats]:
+        slope, shift = (parts @ change).reshape(2, n_classes)
+        log_q = log_softmax(x * (1.0 + slope) + shift, axis=1)
+        return float(_RIDGE / 2 * change @ change - w @ log_q[own]), np.exp(log_q)
+
+    def derivatives(change: Floats, q: Floats) -> tuple[Floats, Floats]:
+        rest = w[:, None] * (q - own)
+        gradient = np.concatenate([(rest * x).sum(axis=0), rest.sum(axis=0)])
+        both = np.hstack((q * x, q))
+        mass = w[:, None] * q
+        a, b, c = (mass * x * x).sum(axis=0), (mass * x).sum(axis=0), mass.sum(axis=0)
+        curvature = np.block([[np.diag(a), np.diag(b)], [np.diag(b), np.diag(c)]]) - both.T @ (w[:, None] * both)
+        return parts.T @ gradient + _RIDGE * change, parts.T @ curvature @ parts + _RIDGE * np.eye(len(change))
+
+    value, q = loss(change)
+    for _ in range(100):
+        gradient, curvature = derivatives(change, q)
+        root = cholesky(curvature)
+        step = -cho_solve((root, False), gradient)
+        if (change + step < lower).any():  # |root step + root^-T gradient|^2 is the quadratic model
+            toward = -solve_triangular(root, gradient, trans="T")
+            step = lsq_linear(root, toward, bounds=(lower - change, np.inf), method="bvls").x
+        promised = float(-gradient @ step)
+        new_value, new_q = loss(change + step)
+        while new_value > value - 1e-4 * promised and promised > 1e-9:
+            step, promised = step / 2, promised / 2
+            new_value, new_q = loss(change + step)
+        change, value, q = change + step, new_value, new_q
+        if promised <= 1e-9:  # of the log loss of one row
+            break
+    return change, derivatives(change, q)[1]
+
+
+def _losses(p: Floats, y: Numbers, scoring: str) -> Floats:
+    """The score of every row; their average is that of `scoring.score`."""
+    own = p[np.arange(len(y)), y]
+    if scoring == "log_loss":
+        return -np.log(np.clip(own, np.finfo(np.float64).eps, 1.0))
+    return ((p**2).sum(axis=1) - 2.0 * own + 1.0) * (0.5 if p.shape[1] == 2 else 1.0)  # type: ignore[no-any-return]
+
+
+def _folds(y: Numbers, group: Numbers, folds: int, seed: int) -> Numbers:
+    """The fold of every row: groups stay together, classes (of the first row of a group) are spread evenly."""
+    first = np.unique(group, return_index=True)[1]
+    shuffled = np.random.default_rng(seed).permutation(len(first))
+    order = shuffled[np.argsort(y[first][shuffled], kind="stable")]
+    fold_of_group = np.empty(len(first), dtype=np.int64)
+    fold_of_group[order] = np.arange(len(first)) % folds
+    return fold_of_group[group]
+
+
+def _candidate(method: str | None, losses: Floats, plain: Floats, w: Floats, group: Numbers) -> Candidate:
+    if not len(w):
+        return Candidate(method, np.nan, 0.0, np.inf)
+    difference = float(np.average(losses - plain, weights=w))
+    sums = np.bincount(group, w * (losses - plain - difference))
+    spread = len(sums) / (len(sums) - 1) * (sums**2).sum() if len(sums) > 1 else np.inf
+    return Candidate(method, float(np.average(losses, weights=w)), difference, float(np.sqrt(spread) / w.sum()))
+
+
+def _wilson(share: Floats, n: Floats) -> tuple[Floats, Floats]:
+    z = 1.959963984540054  # the normal quantile of 0.975
+    middle = (share + z**2 / (2 * n)) / (1 + z**2 / n)
+    half = z / (1 + z**2 / n) * np.sqrt(share * (1 - share) / n + z**2 / (4 * n**2))
+    return np.maximum(middle - half, 0.0), np.minimum(middle + half, 1.0)
+
+
+def _table(columns: Mapping[str, Any]) -> Any:
+    try:
+        import pandas
+    except ImportError:
+        return dict(columns)
+    return pandas.DataFrame(columns)

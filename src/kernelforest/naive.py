@@ -1,0 +1,445 @@
+"""The paper's naive forest, whose kernel is known: numbers of features and leaves enter; partitions and kernels leave.
+
+The cube [0, 1]^p has S strong features, then W weak ones. Start from one leaf. Until there are M: take a uniform leaf, draw
+mtry features without replacement, take a uniform one of the strong among them (or of all drawn if none is strong), and cut
+the leaf at a uniform place along it. K(x, z) is the probability that x and z end in the same leaf. With M leaves there are
+M - 1 cuts; the loop printed as Algorithm 1 makes one more.
+
+K(0, z) is known exactly. The cell of 0 is cut at step m with probability 1 / m, each time along feature j with probability
+p_j, and k_j cuts along j leave z_j with 0 with probability P(Z_j >= k_j), Z_j ~ Poisson(-log z_j). So
+
+    K(0, z) = sum_k P(K = k) sum_{k_1 + ... + k_p = k} k! prod_j p_j^{k_j} / k_j! P(Z_j >= k_j),
+
+and the inner sum is k! times the coefficient of t^k in a product of p short polynomials in t.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from math import comb, inf, log
+from numbers import Integral
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import digamma, factorial, gammaln
+
+from kernelforest._engine import naive as engine
+
+Floats = NDArray[np.float64]
+
+_ROWS = 128  # per block: their coefficients stay in the nearest cache
+_NEGLIGIBLE = 1e-15  # probability left out of a sum
+_MOST = 160  # cuts of one cell: more do not matter, for any number of leaves that a computer holds
+
+
+@dataclass(frozen=True, eq=False)
+class Partition:
+    """One tree of the naive forest. Node 0 is the root; a leaf has feature -1, and its number in `left`."""
+
+    feature: NDArray[np.int64]  # (2M - 1,)
+    cut: Floats  # (2M - 1,) values <= cut go left
+    left: NDArray[np.int64]  # (2M - 1,) first child; the other one follows it
+    lower: Floats  # (M, p) faces of the leaves
+    upper: Floats  # (M, p)
+
+    def leaves(self, points: ArrayLike) -> NDArray[np.int64]:
+        """Number of the leaf that holds each point of shape (..., p).
+
+        >>> tree = sample_partition(S=1, W=1, mtry=1, M=5)
+        >>> tree.leaves((tree.lower + tree.upper) / 2)
+        array([0, 1, 2, 3, 4])
+        """
+        table = _read_points("points", points, self.lower.shape[1])
+        out = np.empty(table.shape[:-1], np.int64)
+        engine.leaves_of(_rows(table), self.feature, self.cut, self.left, out.reshape(-1))
+        return out
+
+
+class Estimate(NamedTuple):
+    """A kernel as the share of random partitions in which two points share a leaf."""
+
+    value: Floats
+    error: Floats  # standard error of the share
+
+
+@dataclass(frozen=True, eq=False)
+class TranslationError:
+    """How far K(x, z) is from K(0, |x - z|), pair by pair."""
+
+    simulated: Floats  # K(x, z)
+    error: Floats  # its standard error
+    shifted: Floats  # K(0, |x - z|), exact
+
+    @property
+    def difference(self) -> Floats:
+        """K(x, z) minus K(0, |x - z|). Positive inside the cube: there a cut takes only one side of a cell away."""
+        return self.simulated - self.shifted
+
+    def __str__(self) -> str:
+        worst = int(np.abs(self.difference).argmax())
+        return (
+            f"K(x, z) - K(0, |x - z|) over {self.difference.size} pairs: mean {self.difference.mean():+.3f}, "
+            f"largest {self.difference.flat[worst]:+.3f} ± {self.error.flat[worst]:.3f}"
+        )
+
+
+# ---- which feature is cut ----
+
+
+def p_strong(S: int, W: int, mtry: int) -> float:
+    """Probability that a cut goes along a given strong feature: (1 - C(W, mtry) / C(S + W, mtry)) / S.
+
+    The paper prints a sum with C(W, mtry - k + 1) where C(W, mtry - k) is meant: of mtry features drawn, k of them strong,
+    mtry - k are weak. `p_strong_sum` is that sum, corrected or as printed. Zero if there is no strong feature.
+
+    >>> p_strong(S=2, W=3, mtry=1), p_strong(S=2, W=3, mtry=4)
+    (0.2, 0.5)
+    """
+    _check_features(S, W, mtry)
+    everything = comb(S + W, mtry)
+    return (everything - comb(W, mtry)) / (S * everything) if S else 0.0
+
+
+def p_weak(S: int, W: int, mtry: int) -> float:
+    """Probability that a cut goes along a given weak feature, (1 - S p_S) / W; zero if there is none.
+
+    >>> p_weak(S=2, W=3, mtry=1), p_weak(S=2, W=3, mtry=4)
+    (0.2, 0.0)
+    """
+    _check_features(S, W, mtry)
+    return comb(W, mtry) / (W * comb(S + W, mtry)) if W else 0.0
+
+
+def p_strong_sum(S: int, W: int, mtry: int, printed: bool = False) -> float:
+    """The sum over the number k of strong features drawn that Proposition 1 gives for p_S, corrected or as printed.
+
+    As printed it is no probability: with mtry = 1 it is W / p and not 1 / p.
+
+    >>> p_strong_sum(S=2, W=3, mtry=1), p_strong_sum(S=2, W=3, mtry=1, printed=True)
+    (0.2, 0.6)
+    """
+    _check_features(S, W, mtry)
+    terms = (comb(S - 1, k - 1) * comb(W, mtry - k + printed) / k for k in range(1, min(S, mtry) + 1))
+    return sum(terms) / comb(S + W, mtry)
+
+
+def naive_weights(S: int, W: int, mtry: int, M: int) -> Floats:
+    """Weights of the Laplace kernel that Proposition 1 makes of the naive forest: log M times p_S or p_W.
+
+    >>> naive_weights(S=1, W=2, mtry=3, M=1).tolist()
+    [0.0, 0.0, 0.0]
+    """
+    return log(_check_integer("M", M, 1)) * _chances(S, W, mtry)
+
+
+# ---- simulation ----
+
+
+def sample_partition(S: int, W: int, mtry: int, M: int, *, seed: int = 0) -> Partition:
+    """Draw one tree of the naive forest.
+
+    Parameters
+    ----------
+    S, W : int
+        Numbers of strong and weak features, the strong first.
+    mtry : int
+        Features drawn for each cut.
+    M : int
+        Leaves.
+    seed : int
+        Seed of the draws.
+
+    Examples
+    --------
+    >>> tree = sample_partition(S=1, W=1, mtry=2, M=4)
+    >>> float(np.prod(tree.upper - tree.lower, axis=1).sum())
+    1.0
+    >>> set(tree.feature.tolist())  # a weak feature is never cut if both are drawn
+    {0, -1}
+
+    """
+    _check_features(S, W, mtry)
+    room = _room(S + W, M)
+    with np.errstate(over="ignore"):  # keys wrap around; seen without the JIT only
+        engine.grow(np.uint64(_check_integer("seed", seed, 0, 2**64 - 1)), 0, S, mtry, room)
+    return Partition(room.feature, room.cut, room.left, room.lower, room.upper)
+
+
+def monte_carlo_kernel(
+    z: ArrayLike,
+    S: int,
+    W: int,
+    mtry: int,
+    M: int,
+    *,
+    x: ArrayLike = 0.0,
+    n_partitions: int = 10_000,
+    seed: int = 0,
+) -> Estimate:
+    """Share of random partitions in which x and z share a leaf, with its standard error.
+
+    Parameters
+    ----------
+    z, x : arrays of shape (..., p)
+        Pairs of points of the cube; x is the corner 0 if left out.
+    S, W, mtry, M : int
+        The naive forest, as in `sample_partition`.
+    n_partitions : int
+        Partitions to draw; all pairs are looked up in each of them.
+    seed : int
+        Seed of the draws.
+
+    Examples
+    --------
+    >>> value, error = monte_carlo_kernel([[0.25, 0.0]], S=1, W=1, mtry=2, M=2)  # one cut along the first feature
+    >>> bool(abs(value[0] - 0.75) < 4 * error[0])
+    True
+
+    """
+    _check_features(S, W, mtry)
+    _check_integer("n_partitions", n_partitions, 1)
+    ends, starts = _pairs(x, z, S + W)
+    hits = np.zeros(ends.shape[:-1], np.int64)
+    with np.errstate(over="ignore"):
+        engine.count_together(
+            _rows(starts),
+            _rows(ends),
+            np.uint64(_check_integer("seed", seed, 0, 2**64 - 1)),
+            0,
+            n_partitions,
+            S,
+            mtry,
+            _room(S + W, M),
+            hits.reshape(-1),
+        )
+    value = hits / n_partitions
+    return Estimate(value, np.sqrt(value * (1.0 - value) / n_partitions))
+
+
+def translation_error(
+    x: ArrayLike, z: ArrayLike, S: int, W: int, mtry: int, M: int, *, n_partitions: int = 10_000, seed: int = 0
+) -> TranslationError:
+    """Compare K(x, z), simulated, with K(0, |x - z|), which is what one uses instead.
+
+    >>> print(translation_error([0.0, 0.0], [0.5, 0.5], S=1, W=1, mtry=1, M=1))
+    K(x, z) - K(0, |x - z|) over 1 pairs: mean +0.000, largest +0.000 ± 0.000
+    """
+    simulated = monte_carlo_kernel(z, S, W, mtry, M, x=x, n_partitions=n_partitions, seed=seed)
+    ends, starts = _pairs(x, z, S + W)
+    return TranslationError(*simulated, exact_kernel(np.abs(starts - ends), S, W, mtry, M))
+
+
+# ---- the kernel from the corner: exact, and approximations ----
+
+
+def exact_kernel(z: ArrayLike, S: int, W: int, mtry: int, M: int) -> Floats:
+    """The kernel K(0, z) of the naive forest, exact to about 1e-13.
+
+    `z` are points of the cube, (..., p) with the strong features first.
+
+    >>> exact_kernel([[0.25, 0.9], [1.0, 0.0]], S=1, W=1, mtry=2, M=2)  # one cut along the first feature
+    array([0.75, 0.  ])
+    """
+    chance, law = _chances(S, W, mtry), _cut_law(_check_integer("M", M, 1))
+    cuts = _Cuts(chance, _degrees(chance * _harmonic(M - 1), len(law) - 1), law)
+    return _mix_points(_read_points("z", z, S + W), cuts)
+
+
+def proposition_kernel(z: ArrayLike, S: int, W: int, mtry: int, M: int) -> Floats:
+    """Proposition 1, with p_S corrected: K(0, z) is about exp(-log M (p_S sum of strong z + p_W sum of weak z)).
+
+    It is never too small, and good only where p_j log M is small and few coordinates move.
+
+    >>> proposition_kernel([0.5], S=1, W=0, mtry=1, M=4)
+    array(0.5)
+    """
+    weights = naive_weights(S, W, mtry, M)
+    return np.asarray(np.exp(-_read_points("z", z, len(weights)) @ weights))
+
+
+def poisson_kernel(z: ArrayLike, S: int, W: int, mtry: int, M: int) -> Floats:
+    """K(0, z) with independent Poisson numbers of cuts: prod_j P(N_j <= Z_j).
+
+    N_j ~ Poisson(p_j (1 + 1/2 + ... + 1/(M - 1))) are the cuts along feature j, and Z_j ~ Poisson(-log z_j) those that z_j
+    survives. On average far closer than the exponential of Proposition 1.
+
+    >>> -np.log(poisson_kernel([1.0], S=1, W=0, mtry=1, M=3))  # no cut at all, of 1 + 1/2 expected
+    np.float64(1.5)
+    """
+    rates = _chances(S, W, mtry) * _harmonic(_check_integer("M", M, 1) - 1)
+    table = _read_points("z", z, S + W)
+    rate = _minus_log(table)
+    pmf = np.exp(-rates) * np.ones_like(table)  # P(N = k), then times P(Z >= k)
+    term, survival, total = table.copy(), np.ones_like(table), pmf.copy()
+    for k in range(1, int(_degrees(rates, _MOST).max()) + 1):
+        survival = np.maximum(survival - term, 0.0)
+        term *= rate / k
+        pmf *= rates / k
+        total += pmf * survival
+    return np.asarray(total.prod(axis=-1))
+
+
+def breiman_kernel(z: ArrayLike, M: int) -> Floats:
+    """Proposition 1 without strong features, as Breiman (2000) had it: exp(-log M / p times the sum of z).
+
+    >>> breiman_kernel([0.5, 0.5], M=4)
+    array(0.5)
+    """
+    width = np.shape(z)[-1] if np.ndim(z) else 1
+    return proposition_kernel(z, 0, width, 1, M)
+
+
+# ---- Scornet's forests: every leaf is cut, `depth` times, along uniform features ----
+
+
+def centred_kernel(x: ArrayLike, z: ArrayLike, depth: int) -> Floats:
+    """The kernel of the centred forest, whose leaves are cut in the middle (Scornet 2016), exact for all pairs.
+
+    >>> centred_kernel([0.1, 0.1], [0.1, 0.9], depth=1)  # the second feature, cut with probability 1/2, separates
+    array(0.5)
+    """
+    _check_integer("depth", depth, 0, _MOST)
+    ends, starts = _pairs(x, z, None)
+    shared = np.zeros(ends.shape, np.int64)  # cuts of one coordinate that both survive
+    for k in range(1, depth + 1):
+        cells = (np.maximum(np.ceil(np.ldexp(points, k)), 1.0) for points in (starts, ends))
+        shared += np.equal(*cells)
+    powers = np.arange(depth + 1)[:, None]
+    return _mix(shared, _even_cuts(ends.shape[-1], depth), lambda some: (powers <= some[:, None, :]).astype(np.float64))
+
+
+def uniform_kernel(x: ArrayLike, z: ArrayLike, depth: int) -> Floats:
+    """The kernel of the uniform forest, whose leaves are cut uniformly (Scornet 2016): K(0, |x - z|).
+
+    Exact where x is a corner of the cube in every coordinate in which the two differ; his approximation elsewhere.
+
+    >>> uniform_kernel([0.0], [0.25], depth=1)
+    array(0.75)
+    """
+    _check_integer("depth", depth, 0, _MOST)
+    ends, starts = _pairs(x, z, None)
+    return _mix_points(np.abs(ends - starts), _even_cuts(ends.shape[-1], depth))
+
+
+# ---- sums over the cuts ----
+
+
+class _Cuts(NamedTuple):
+    """How often the cell of 0 is cut, and along which features."""
+
+    chance: Floats  # (p,) of each feature, given a cut
+    degrees: NDArray[np.int64]  # (p,) most cuts along each that matter
+    law: Floats  # P(K = k), k = 0, 1, ...
+
+
+def _even_cuts(p: int, depth: int) -> _Cuts:
+    return _Cuts(np.full(p, 1.0 / p), np.full(p, depth), (np.arange(depth + 1) == depth).astype(np.float64))
+
+
+def _mix_points(z: Floats, cuts: _Cuts) -> Floats:
+    """Expectation over the cuts of the probability that z is still with 0."""
+
+    def survive(some: Floats) -> Floats:
+        out = np.empty((len(some), int(cuts.degrees.max()) + 1, some.shape[1]))
+        engine.survive_uniform(some, _minus_log(some), cuts.degrees, np.empty(some.shape[1]), out)
+        return out
+
+    return _mix(z, cuts, survive)
+
+
+def _mix(points: NDArray[Any], cuts: _Cuts, survive: Callable[[NDArray[Any]], Floats]) -> Floats:
+    """Expectation over the cuts of prod_j survival_j(k_j), by blocks; `survive` gives (p, cuts, rows) for (p, rows)."""
+    factor = cuts.law * factorial(np.arange(len(cuts.law)))
+    rows = _rows(points)
+    out = np.empty(len(rows))
+    for first in range(0, len(rows), _ROWS):
+        some = np.ascontiguousarray(rows[first : first + _ROWS].T)
+        power = np.empty((len(factor), some.shape[1]))
+        engine.mix_products(survive(some), cuts.chance, cuts.degrees, factor, power, out[first : first + _ROWS])
+    return np.minimum(out, 1.0).reshape(points.shape[:-1])
+
+
+@lru_cache(maxsize=32)
+def _cut_law(M: int) -> Floats:
+    """P(K = k) of the number of cuts of one cell, up to where the rest is negligible."""
+    law = np.empty(int(_degrees(np.array([_harmonic(M - 1)]), M - 1)[0]) + 1)
+    engine.count_cuts(M, law)
+    rest = law[::-1].cumsum()[::-1]
+    law = law[: int((rest > _NEGLIGIBLE).sum())]
+    law.flags.writeable = False
+    return law
+
+
+def _degrees(rates: Floats, most: int) -> NDArray[np.int64]:
+    """Numbers of cuts after which more are negligible: P(k_j > d) <= rate^(d + 1) / (d + 1)!, a factorial moment."""
+    d = np.arange(min(most, _MOST))
+    with np.errstate(divide="ignore"):
+        bound = np.log(rates)[:, None] * (d + 1) - gammaln(d + 2.0)
+    falling = d + 1 > rates[:, None]
+    return np.asarray(((bound > log(_NEGLIGIBLE)) | ~falling).sum(axis=1))
+
+
+def _harmonic(n: int) -> float:
+    """1 + 1/2 + ... + 1/n."""
+    return max(0.0, float(digamma(n + 1.0) + np.euler_gamma))
+
+
+def _minus_log(z: Floats) -> Floats:
+    return -np.log(np.maximum(z, 1e-300))  # times z, which is 0 where this matters
+
+
+# ---- reading ----
+
+
+def _chances(S: int, W: int, mtry: int) -> Floats:
+    """Probability of each feature, given a cut."""
+    return np.repeat([p_strong(S, W, mtry), p_weak(S, W, mtry)], [S, W])
+
+
+def _room(p: int, M: int) -> engine.Room:
+    nodes = 2 * _check_integer("M", M, 1) - 1
+    ints = np.empty(nodes, np.int64), np.empty(nodes, np.int64), np.empty(M, np.int64), np.empty(p, np.int64)
+    return engine.Room(ints[0], np.zeros(nodes), ints[1], ints[2], np.empty((M, p)), np.empty((M, p)), ints[3])
+
+
+def _rows(points: NDArray[Any]) -> NDArray[Any]:
+    return np.ascontiguousarray(points.reshape(-1, points.shape[-1]))
+
+
+def _pairs(x: ArrayLike, z: ArrayLike, p: int | None) -> tuple[Floats, Floats]:
+    """Second and first points of pairs, of one shape; a number stands for a point with all coordinates equal."""
+    ends = _read_points("z", z, p)
+    starts = _read_points("x", np.broadcast_to(x, ends.shape[-1:]) if np.ndim(x) == 0 else x, ends.shape[-1])
+    try:
+        ends, starts = np.broadcast_arrays(ends, starts)
+    except ValueError:
+        raise ValueError(f"x and z must be as many points, got shapes {starts.shape} and {ends.shape}") from None
+    return ends, starts
+
+
+def _read_points(name: str, points: ArrayLike, p: int | None) -> Floats:
+    table = np.asarray(points, dtype=np.float64)
+    if table.ndim == 0 or (p is not None and table.shape[-1] != p) or table.shape[-1] == 0:
+        raise ValueError(f"{name} must have shape (..., {'p' if p is None else p}), got {table.shape}")
+    wrong = ~((table >= 0.0) & (table <= 1.0))
+    if wrong.any():
+        raise ValueError(f"{name} must be within [0, 1], got {table[wrong][0]}")
+    return table
+
+
+def _check_integer(name: str, value: Any, least: int = 0, most: float = inf) -> int:
+    if not isinstance(value, Integral) or isinstance(value, bool) or not least <= int(value) <= most:
+        law = f">= {least}" if most == inf else f"from {least} to {most}"
+        raise ValueError(f"{name} must be an integer {law}, got {value!r}")
+    return int(value)
+
+
+def _check_features(S: int, W: int, mtry: int) -> None:
+    p = _check_integer("S", S) + _check_integer("W", W)
+    if p < 1:
+        raise ValueError(f"S + W must be at least 1, got S={S} and W={W}")
+    if _check_integer("mtry", mtry, 1) > p:
+        raise ValueError(f"mtry must be at most S + W = {p}, got {mtry}")

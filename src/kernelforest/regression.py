@@ -1,0 +1,447 @@
+"""Kernel regression as the paper compares forests with it: rows with labels or numbers enter; weighted averages leave.
+
+The estimate at x is sum_i K(x, x_i) y_i / sum_i K(x, x_i) (Nadaraya and Watson). For class indicators y that is Bayes' rule
+with a kernel density estimate for each class. Of the matrix K only blocks of max(1, 2**19 // n_rows) lines exist, so memory
+is 4 MB per thread and array, or one line of K if that is more; 100,000 x 100,000 rows are no problem.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from functools import cache
+from numbers import Integral, Real
+from typing import Any, Self
+
+import numpy as np
+from joblib import effective_n_jobs
+from numpy.typing import ArrayLike, NDArray
+from scipy.spatial.distance import cdist
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.utils import Tags
+from sklearn.utils.validation import check_is_fitted, validate_data
+from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
+
+from kernelforest.data import read_labels, read_weights
+from kernelforest.naive import naive_weights
+from kernelforest.scoring import Scores, score
+
+Floats = NDArray[np.float64]
+
+METRICS = {"laplace": "cityblock", "gaussian": "sqeuclidean"}
+_BLOCK = 2**19  # numbers in a block of K
+_RATIO = 2.0**0.5  # between the bandwidths of a path
+_MOST_STEPS = 40
+_STEEPEST = 1e300  # and not infinity, because the nearest row is at distance zero
+_MOST_LEFT_OUT = 5_000  # rows that judge a path; a fixed random choice of them if there are more
+_PROBES = 500  # rows whose distances say where a path begins and ends
+
+
+@dataclass(frozen=True, eq=False)
+class BandwidthPath:
+    """Leave-one-out scores of a geometric path of bandwidths, widest first; smaller is better."""
+
+    bandwidth: Floats  # (n_steps,)
+    scores: Mapping[str, Floats]  # (n_steps,) each
+    chosen: int
+    n_rows: int  # rows that were left out, one at a time
+
+    def frame(self) -> Any:
+        """One line per bandwidth: a pandas data frame, or a dict of columns where pandas is not installed."""
+        columns = {"bandwidth": self.bandwidth, **self.scores, "chosen": np.arange(len(self.bandwidth)) == self.chosen}
+        try:
+            import pandas
+        except ImportError:
+            return columns
+        return pandas.DataFrame(columns)
+
+
+@dataclass(frozen=True, eq=False)
+class Smoother:
+    """Training rows, and what is averaged over them."""
+
+    kernel: str | Callable[[Floats, Floats], Any]
+    table: Floats  # (n_rows, n_values + 1) values times mass, then the mass
+    rows: Floats | None = None  # (n_rows, n_features) times the weights; None if the kernel is precomputed
+    weights: Floats | None = None  # (n_features,) of a kernel that has them
+    bandwidth: float = 1.0
+
+    def average(self, points: Any, threads: int) -> Floats:
+        """Kernel-weighted averages at points, (n_points, n_values), by blocks."""
+        out = np.zeros((points.shape[0], self.table.shape[1]))
+
+        def block(part: slice) -> None:
+            out[part] = self._similar(points[part]) @ self.table
+
+        _in_threads(block, out.shape[0], len(self.table), threads)
+        return _ratios(out, self.table.sum(axis=0))
+
+    def _similar(self, points: Any) -> Any:
+        """Lines of K, each up to a factor of its own."""
+        if self.rows is None:
+            return points
+        if callable(self.kernel):
+            return _check_similarities(self.kernel(points, self.rows), (len(points), len(self.rows)))
+        away = _relative_distances(points * self.weights, self.rows, METRICS[self.kernel])
+        return _scaled(away, self.kernel, self.bandwidth, out=away)
+
+
+def leave_one_out(
+    rows: Floats, table: Floats, kernel: str, bandwidths: Floats, left_out: NDArray[np.intp], threads: int
+) -> Floats:
+    """Averages at training rows without the row itself, (n_bandwidths, n_left_out, n_values).
+
+    The bandwidths fall by a factor of sqrt(2), so that every entry of K is the square of the one a step before (gaussian) or
+    two (laplace): few exponentials are taken. Squaring k times costs k of the 52 bits.
+    """
+    stride = 2 if kernel == "laplace" else 1
+    out = np.zeros((len(bandwidths), len(left_out), table.shape[1]))
+
+    def block(part: slice) -> None:
+        away = _relative_distances(rows[left_out[part]], rows, METRICS[kernel], left_out[part])
+        similar = np.empty_like(away)
+        for first in range(min(stride, len(bandwidths))):
+            _scaled(away, kernel, float(bandwidths[first]), out=similar)
+            for step in range(first, len(bandwidths), stride):
+                out[step, part] = similar @ table
+                np.square(similar, out=similar)
+
+    _in_threads(block, len(left_out), len(rows), threads)
+    return np.stack([_ratios(sums, table.sum(axis=0)) for sums in out])
+
+
+def path_of_bandwidths(rows: Floats, kernel: str) -> Floats:
+    """From four times a typical distance, where all rows count, by sqrt(2) to a quarter of a typical one to the next row.
+
+    >>> path_of_bandwidths(np.array([[0.0], [1.0]]), "laplace").round(2)
+    array([4.  , 2.83, 2.  , 1.41, 1.  , 0.71, 0.5 , 0.35, 0.25])
+    """
+    probes = rows[_choose(len(rows), _PROBES)]
+    metric, power = METRICS[kernel], 1.0 if kernel == "laplace" else 0.5
+    nearest = np.empty(len(probes))
+    for part in _parts(len(probes), len(rows)):
+        away = cdist(probes[part], rows, metric)
+        away[away == 0.0] = np.inf  # the row itself, and rows like it
+        nearest[part] = away.min(axis=1)
+    known = nearest[nearest < np.inf]
+    if not len(known):
+        return np.ones(1)
+    between = cdist(probes, probes, metric)
+    between = between[(between > 0.0) & (between < np.inf)]
+    narrowest = float(np.median(known)) ** power / 4.0
+    widest = max(narrowest, 4.0 * float(np.median(between if len(between) else known)) ** power)
+    n_steps = (np.log(widest) - np.log(narrowest)) / np.log(_RATIO)
+    return np.asarray(widest / _RATIO ** np.arange(min(_MOST_STEPS, 1 + int(np.ceil(n_steps - 1e-9)))))
+
+
+# ---- estimators ----
+
+
+class KernelRegression(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """Class probabilities as kernel-weighted shares of the training labels.
+
+    Parameters
+    ----------
+    kernel : "laplace", "gaussian", "precomputed" or callable
+        With d_j = weight_j |x_j - z_j| / bandwidth: "laplace" is exp(-sum of d_j), "gaussian" is exp(-sum of d_j^2 / 2).
+        A callable is given two tables and returns the matrix of similarities >= 0 of their rows. "precomputed": X is that
+        matrix, dense or sparse, to the training rows; `ForestKernel.matrix` makes such.
+    bandwidth : float or "auto"
+        "auto" takes the best of `path_`, by leave-one-out scores. Only of "laplace" and "gaussian".
+    weights : None, "scale" or array of shape (n_features,)
+        Factor >= 0 of each feature: one for all, or "scale" for one over the standard deviation of the training column.
+        Only of "laplace" and "gaussian".
+    scoring : "log_loss" or "brier"
+        What "auto" minimises.
+    n_jobs : int or None
+        Threads.
+
+    Attributes
+    ----------
+    classes_, n_features_in_, feature_names_in_
+        As everywhere in scikit-learn.
+    bandwidth_ : float
+        The bandwidth used.
+    path_ : BandwidthPath or None
+        The bandwidths that "auto" tried, with scores.
+
+    Examples
+    --------
+    >>> model = KernelRegression(bandwidth=1.0).fit([[0.0], [1.0]], ["a", "b"])
+    >>> model.predict_proba([[0.5], [1e6]]).round(3)  # 1 and e, over their sum
+    array([[0.5  , 0.5  ],
+           [0.269, 0.731]])
+
+    """
+
+    def __init__(
+        self,
+        kernel: str | Callable[[Floats, Floats], Any] = "laplace",
+        *,
+        bandwidth: float | str = "auto",
+        weights: ArrayLike | str | None = None,
+        scoring: str = "log_loss",
+        n_jobs: int | None = None,
+    ) -> None:
+        self.kernel = kernel
+        self.bandwidth = bandwidth
+        self.weights = weights
+        self.scoring = scoring
+        self.n_jobs = n_jobs
+
+    @classmethod
+    def from_naive(cls, S: int, W: int, mtry: int, M: int, **parameters: Any) -> Self:
+        """The kernel of Proposition 1, for rows of the unit cube: Laplace, with weights log M times p_S or p_W.
+
+        >>> KernelRegression.from_naive(S=1, W=1, mtry=2, M=1).weights
+        array([0., 0.])
+        """
+        return cls("laplace", bandwidth=1.0, weights=naive_weights(S, W, mtry, M), **parameters)
+
+    def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
+        """Keep the training rows; choose the bandwidth if it is "auto"."""
+        if not isinstance(self.scoring, str) or self.scoring not in ("log_loss", "brier"):
+            raise ValueError(f"scoring must be one of ['log_loss', 'brier'], got {self.scoring!r}")
+        labels = read_labels(y)
+        rows = _read_table(self, X, reset=True)
+        values = np.eye(len(labels.classes))[labels.codes]
+
+        def judge(found: Floats, mass: Floats, kept: NDArray[np.intp]) -> Mapping[str, float]:
+            scores: Scores = score(found, labels.codes[kept], mass)
+            return scores._asdict()
+
+        self._smoother, self.path_ = _fit(self, rows, values, sample_weight, judge, self.scoring)
+        self.bandwidth_ = self._smoother.bandwidth
+        self.classes_ = labels.classes
+        return self
+
+    def predict_proba(self, X: Any) -> Floats:
+        """Class probabilities, one column per class of `classes_`."""
+        return _average(self, X)
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """The class with the largest probability."""
+        proba = self.predict_proba(X)
+        return np.asarray(self.classes_[proba.argmax(axis=1)])
+
+    def __sklearn_tags__(self) -> Tags:
+        return _tagged(super().__sklearn_tags__(), self.kernel)
+
+
+class KernelRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
+    """A number as the kernel-weighted average of the training targets.
+
+    The parameters are those of `KernelRegression`; "auto" minimises the leave-one-out squared error.
+
+    Examples
+    --------
+    >>> KernelRegressor(bandwidth=1.0).fit([[0.0], [1.0]], [3.0, 5.0]).predict([[0.5]])
+    array([4.])
+
+    """
+
+    def __init__(
+        self,
+        kernel: str | Callable[[Floats, Floats], Any] = "laplace",
+        *,
+        bandwidth: float | str = "auto",
+        weights: ArrayLike | str | None = None,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.kernel = kernel
+        self.bandwidth = bandwidth
+        self.weights = weights
+        self.n_jobs = n_jobs
+
+    def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
+        """Keep the training rows; choose the bandwidth if it is "auto"."""
+        rows, target = _read_table(self, X, y, reset=True)
+        values = np.asarray(target, dtype=np.float64)[:, None]
+
+        def judge(found: Floats, mass: Floats, kept: NDArray[np.intp]) -> Mapping[str, float]:
+            return {"squared_error": float(np.average((found - values[kept])[:, 0] ** 2, weights=mass))}
+
+        self._smoother, self.path_ = _fit(self, rows, values, sample_weight, judge, "squared_error")
+        self.bandwidth_ = self._smoother.bandwidth
+        return self
+
+    def predict(self, X: Any) -> Floats:
+        """Averages, (n_rows,)."""
+        return _average(self, X)[:, 0]
+
+    def __sklearn_tags__(self) -> Tags:
+        return _tagged(super().__sklearn_tags__(), self.kernel)
+
+
+Judge = Callable[[Floats, Floats, NDArray[np.intp]], Mapping[str, float]]
+
+
+def _fit(
+    model: Any, rows: Any, values: Floats, sample_weight: ArrayLike | None, judge: Judge, criterion: str
+) -> tuple[Smoother, BandwidthPath | None]:
+    """What both estimators do with checked rows; `judge` scores averages at some training rows with their mass."""
+    if rows.shape[0] != len(values):
+        raise ValueError(f"X and y must have as many rows, got {rows.shape[0]} and {len(values)}")
+    weight = read_weights(sample_weight, len(values))
+    mass = np.ones(len(values)) if weight is None else weight
+    table = np.column_stack([values * mass[:, None], mass])
+    if callable(model.kernel) or model.kernel == "precomputed":
+        _check_unused(model)
+        return Smoother(model.kernel, table, rows if callable(model.kernel) else None), None
+    kept = np.flatnonzero(mass > 0)  # the nearest row has to count
+    weights = _read_feature_weights(model.weights, rows[kept], mass[kept])
+    scaled = rows[kept] * weights
+    smoother = Smoother(model.kernel, table[kept], scaled, weights, _read_bandwidth(model.bandwidth))
+    if not isinstance(model.bandwidth, str) or len(kept) < 2:
+        return smoother, None
+    bandwidths = path_of_bandwidths(scaled, model.kernel)
+    left_out = _choose(len(kept), _MOST_LEFT_OUT)
+    found = leave_one_out(scaled, table[kept], model.kernel, bandwidths, left_out, _threads(model.n_jobs))
+    scores = [judge(estimate, mass[kept[left_out]], kept[left_out]) for estimate in found]
+    columns = {name: np.array([line[name] for line in scores]) for name in scores[0]}
+    path = BandwidthPath(bandwidths, columns, int(columns[criterion].argmin()), len(left_out))
+    return replace(smoother, bandwidth=float(bandwidths[path.chosen])), path
+
+
+def _average(model: Any, X: Any) -> Floats:
+    check_is_fitted(model)
+    smoother: Smoother = model._smoother
+    return smoother.average(_read_table(model, X, reset=False), _threads(model.n_jobs))
+
+
+# ---- blocks ----
+
+
+def _relative_distances(points: Floats, rows: Floats, metric: str, own: NDArray[np.intp] | None = None) -> Floats:
+    """Distances to all rows minus that to the nearest, so that the largest similarity is one however far a point is.
+
+    The row `own` of each point does not count. Infinite in a line where no distance is finite.
+    """
+    away = np.asarray(cdist(points, rows, metric))
+    if own is not None:
+        away[np.arange(len(own)), own] = np.inf
+    nearest = away.min(axis=1, keepdims=True)
+    away -= np.where(np.isfinite(nearest), nearest, 0.0)
+    return away
+
+
+def _ratios(sums: Floats, overall: Floats) -> Floats:
+    """Sums of values over the sum of mass, which is last; where that is zero no row is similar, and all count alike."""
+    sums = np.where(sums[:, -1:] > 0, sums, overall)
+    return np.asarray(sums[:, :-1] / sums[:, -1:])
+
+
+def _scaled(away: Floats, kernel: Any, bandwidth: float, out: Floats) -> Floats:
+    """Similarities from relative distances: exp(-away / bandwidth), or exp(-away / 2 bandwidth^2) if they are squares."""
+    factor = 1.0 / bandwidth if kernel == "laplace" else 0.5 / bandwidth / bandwidth
+    with np.errstate(over="ignore"):  # far away is far away
+        np.multiply(away, -min(factor, _STEEPEST), out=out)
+    return np.exp(out, out=out)
+
+
+def _choose(n_rows: int, most: int) -> NDArray[np.intp]:
+    if n_rows <= most:
+        return np.arange(n_rows)
+    return np.sort(np.random.default_rng(0).choice(n_rows, most, replace=False))
+
+
+def _parts(n_points: int, n_rows: int) -> list[slice]:
+    size = max(1, _BLOCK // n_rows)
+    return [slice(first, min(first + size, n_points)) for first in range(0, n_points, size)]
+
+
+def _in_threads(block: Callable[[slice], None], n_points: int, n_rows: int, threads: int) -> None:
+    """Work on blocks of points; numpy's own threads have nothing to gain in such thin products."""
+    parts = _parts(n_points, n_rows)
+    with _blas().limit(limits=1, user_api="blas"):
+        if threads == 1 or len(parts) < 2:
+            for part in parts:
+                block(part)
+            return
+        with ThreadPoolExecutor(threads) as pool:
+            for _ in pool.map(block, parts):
+                pass
+
+
+@cache
+def _blas() -> ThreadpoolController:
+    return ThreadpoolController()
+
+
+def _check_similarities(similar: Any, shape: tuple[int, int]) -> Any:
+    if np.shape(similar) != shape:
+        raise ValueError(f"kernel must return a matrix of shape {shape}, got {np.shape(similar)}")
+    entries = similar.data if hasattr(similar, "tocsr") else np.asarray(similar)
+    wrong = ~((entries >= 0.0) & (entries < np.inf))
+    if wrong.any():
+        raise ValueError(f"kernel must be finite and >= 0, got {entries[wrong].ravel()[0]}")
+    return similar
+
+
+# ---- reading ----
+
+
+def _tagged(tags: Tags, kernel: Any) -> Tags:
+    tags.input_tags.pairwise = isinstance(kernel, str) and kernel == "precomputed"
+    tags.input_tags.sparse = tags.input_tags.pairwise
+    return tags
+
+
+def _read_table(model: Any, X: Any, y: Any = None, *, reset: bool) -> Any:
+    """Check X, with y if it is a regression: a matrix of numbers, or of similarities."""
+    precomputed = isinstance(model.kernel, str) and model.kernel == "precomputed"
+    known = callable(model.kernel) or (isinstance(model.kernel, str) and (precomputed or model.kernel in METRICS))
+    if not known:
+        raise ValueError(f"kernel must be one of {[*METRICS, 'precomputed']} or a callable, got {model.kernel!r}")
+    how: dict[str, Any] = {"dtype": np.float64, "accept_sparse": "csr" if precomputed else False, "reset": reset}
+    if reset and isinstance(model, RegressorMixin):
+        X, y = validate_data(model, X, y, y_numeric=True, **how)
+    else:
+        X = validate_data(model, X, **how)
+    if precomputed:
+        _check_similarities(X, X.shape)
+        if reset and X.shape[0] != X.shape[1]:
+            raise ValueError(f"X must be a square matrix of similarities if kernel='precomputed', got shape {X.shape}")
+    return (X, y) if reset and isinstance(model, RegressorMixin) else X
+
+
+def _read_bandwidth(bandwidth: Any) -> float:
+    """The bandwidth to begin with; "auto" will replace it."""
+    if isinstance(bandwidth, str) and bandwidth == "auto":
+        return 1.0
+    if isinstance(bandwidth, Real) and not isinstance(bandwidth, bool) and 0.0 < float(bandwidth) < np.inf:
+        return float(bandwidth)
+    raise ValueError(f"bandwidth must be 'auto' or a finite number > 0, got {bandwidth!r}")
+
+
+def _read_feature_weights(weights: Any, rows: Floats, mass: Floats) -> Floats:
+    law = f"weights must be None, 'scale' or {rows.shape[1]} finite numbers >= 0, one per feature"
+    if weights is None:
+        return np.ones(rows.shape[1])
+    if isinstance(weights, str):
+        if weights != "scale":
+            raise ValueError(f"{law}, got {weights!r}")
+        spread = np.sqrt(np.average((rows - np.average(rows, axis=0, weights=mass)) ** 2, axis=0, weights=mass))
+        return np.asarray(np.divide(1.0, spread, out=np.zeros_like(spread), where=np.ptp(rows, axis=0) > 0))
+    factors = np.asarray(weights, dtype=np.float64)
+    if factors.shape != (rows.shape[1],):
+        raise ValueError(f"{law}, got shape {factors.shape}")
+    wrong = ~((factors >= 0.0) & (factors < np.inf))
+    if wrong.any():
+        raise ValueError(f"{law}, got {factors[wrong][0]}")
+    return factors
+
+
+def _check_unused(model: Any) -> None:
+    """A bandwidth or weights beside a kernel that has none would be silently ignored."""
+    for name, unused in (("bandwidth", "auto"), ("weights", None)):
+        given = getattr(model, name)
+        if given is not unused and not (isinstance(given, str) and given == unused):
+            raise ValueError(f"{name} must be {unused!r} unless kernel is 'laplace' or 'gaussian', got {given!r}")
+
+
+def _threads(n_jobs: Any) -> int:
+    if n_jobs is not None and not isinstance(n_jobs, Integral):
+        raise TypeError(f"n_jobs must be an integer or None, got {n_jobs!r}")
+    return int(effective_n_jobs(n_jobs))
