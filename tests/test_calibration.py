@@ -11,7 +11,8 @@ from scipy.special import expit, logit, softmax
 from sklearn.isotonic import IsotonicRegression
 from sklearn.linear_model import LogisticRegression
 
-from kernelforest.calibration import METHODS, _folds, _losses, choose_calibrator, fit_calibrator, reliability
+from kernelforest.calibration import METHODS, _folds, choose_calibrator, fit_calibrator, reliability
+from kernelforest.scoring import losses
 from kernelforest.scoring import score
 
 GRID = np.linspace(0.0, 1.0, 201)
@@ -276,7 +277,7 @@ def test_the_table_holds_all_candidates_and_the_choice_follows_from_it():
 def test_losses_of_rows_average_to_the_scores(n_classes):
     p, y = draw_classes(50, n_classes)
     for scoring in ("log_loss", "brier"):
-        assert _losses(p, y, scoring).mean() == pytest.approx(getattr(score(p, y), scoring))
+        assert losses(p, y, scoring).mean() == pytest.approx(getattr(score(p, y), scoring))
 
 
 def test_a_given_method_is_fitted_and_none_changes_nothing():

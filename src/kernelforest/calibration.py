@@ -32,16 +32,17 @@ from scipy.optimize import lsq_linear
 from scipy.special import log_softmax
 from sklearn.isotonic import IsotonicRegression
 
+from kernelforest.scoring import SCORINGS, losses, mean_and_error
+
 Floats = NDArray[np.float64]
 Numbers = NDArray[np.int64]
 Mask = NDArray[np.bool_]
 
-METHODS = ("sigmoid", "isotonic", "beta", "venn-abers")
-SCORINGS = ("log_loss", "brier")
+METHODS = ("sigmoid", "beta", "isotonic", "venn-abers")  # from the stiffest to the most flexible
+FEW_CLASSES = 10  # with more, "auto" tries the sigmoid alone
 
-_RIDGE = (
-    0.1  # precision of the prior around the identity: decides only where rows do not (separation, equal p, rare classes)
-)
+# precision of the prior around the identity: decides only where rows do not (separation, equal p, rare classes)
+_RIDGE = 0.1
 
 
 @dataclass(frozen=True, eq=False)
@@ -165,15 +166,16 @@ def choose_calibrator(
     groups: ArrayLike | None = None,
     *,
     scoring: str = "log_loss",
-    folds: int = 5,
+    folds: int = 10,
     seed: int = 0,
 ) -> Chosen:
     """Fit the given method or, for "auto", the one that helps by cross-fitted out-of-bag scores, if any does.
 
-    With None, probabilities stay as they are. "auto" fits every method on all folds but one and scores it on that one; it is
-    used only if its mean score (`scoring`: "log_loss" or "brier") is below that of the probabilities as they are by more
-    than one standard error of the paired difference; the best such method wins. With `groups` (anything that can be sorted),
-    folds keep a group together, and the standard error counts groups, not rows.
+    With None, probabilities stay as they are. "auto" fits every method on all folds but one and scores it on that one
+    (`scoring`: "log_loss" or "brier"). The sigmoid is used if its mean score is below that of the probabilities as they are;
+    a more flexible method, only if its score is below that of the one in use by more than two standard errors of the paired
+    difference. With `groups` (anything that can be sorted), folds keep a group together, and the standard error counts
+    groups, not rows.
 
     Here 0.6 means "always" and 0.4 means "never":
 
@@ -194,17 +196,42 @@ def choose_calibrator(
     if method != "auto":
         return Chosen(method, _fit(method, p, y, w), scoring, ())
     group = np.arange(len(y)) if groups is None else np.unique(np.asarray(groups)[keep], return_inverse=True)[1]
-    plain = _losses(p, y, scoring)
     fold = _folds(y, group, folds, seed)
+    plain = losses(p, y, scoring)
     candidates = [_candidate(None, plain, plain, w, group)]
-    for name in METHODS:
-        crossed = p.copy()
-        for f in range(fold.max(initial=0) + 1 if fold.any() else 0):  # one fold leaves nothing to fit on
-            crossed[fold == f] = _fit(name, p[fold != f], y[fold != f], w[fold != f])(p[fold == f])
-        candidates.append(_candidate(name, _losses(crossed, y, scoring), plain, w, group))
-    helpful = [c for c in candidates if c.difference < -c.standard_error]
-    best = min(helpful, key=lambda c: c.score).method if helpful else None
+    best, in_use = None, plain
+    for name in METHODS if p.shape[1] <= FEW_CLASSES else METHODS[:1]:
+        mine = losses(_crossed(name, p, y, w, fold), y, scoring)
+        candidates.append(_candidate(name, mine, plain, w, group))
+        gain = _candidate(name, mine, in_use, w, group)
+        if gain.difference < (0.0 if name == "sigmoid" else -2.0 * gain.standard_error):
+            best, in_use = name, mine
     return Chosen(best, _fit(best, p, y, w), scoring, tuple(candidates))
+
+
+def cross_fitted(
+    method: str | None,
+    proba: ArrayLike,
+    labels: ArrayLike,
+    weight: ArrayLike | None = None,
+    groups: ArrayLike | None = None,
+    *,
+    folds: int = 10,
+    seed: int = 0,
+) -> Floats:
+    """Calibrate every row by a map that was fitted without it; rows that cannot be scored stay as they are."""
+    out = np.array(proba, dtype=np.float64)
+    keep, p, y, w = _seen(proba, labels, weight)
+    group = np.arange(len(y)) if groups is None else np.unique(np.asarray(groups)[keep], return_inverse=True)[1]
+    out[keep] = _crossed(method, p, y, w, _folds(y, group, folds, seed))
+    return out
+
+
+def _crossed(method: str | None, p: Floats, y: Numbers, w: Floats, fold: Numbers) -> Floats:
+    out = p.copy()
+    for f in range(fold.max(initial=0) + 1 if fold.any() else 0):  # one fold leaves nothing to fit on
+        out[fold == f] = _fit(method, p[fold != f], y[fold != f], w[fold != f])(p[fold == f])
+    return out
 
 
 @dataclass(frozen=True, eq=False)
@@ -384,14 +411,6 @@ def _newton(x: Floats, y: Numbers, w: Floats, parts: Floats, lower: Floats) -> t
     return change, derivatives(change, q)[1]
 
 
-def _losses(p: Floats, y: Numbers, scoring: str) -> Floats:
-    """The score of every row; their average is that of `scoring.score`."""
-    own = p[np.arange(len(y)), y]
-    if scoring == "log_loss":
-        return -np.log(np.clip(own, np.finfo(np.float64).eps, 1.0))
-    return ((p**2).sum(axis=1) - 2.0 * own + 1.0) * (0.5 if p.shape[1] == 2 else 1.0)  # type: ignore[no-any-return]
-
-
 def _folds(y: Numbers, group: Numbers, folds: int, seed: int) -> Numbers:
     """The fold of every row: groups stay together, classes (of the first row of a group) are spread evenly."""
     first = np.unique(group, return_index=True)[1]
@@ -402,13 +421,11 @@ def _folds(y: Numbers, group: Numbers, folds: int, seed: int) -> Numbers:
     return fold_of_group[group]
 
 
-def _candidate(method: str | None, losses: Floats, plain: Floats, w: Floats, group: Numbers) -> Candidate:
+def _candidate(method: str | None, mine: Floats, plain: Floats, w: Floats, group: Numbers) -> Candidate:
     if not len(w):
         return Candidate(method, np.nan, 0.0, np.inf)
-    difference = float(np.average(losses - plain, weights=w))
-    sums = np.bincount(group, w * (losses - plain - difference))
-    spread = len(sums) / (len(sums) - 1) * (sums**2).sum() if len(sums) > 1 else np.inf
-    return Candidate(method, float(np.average(losses, weights=w)), difference, float(np.sqrt(spread) / w.sum()))
+    difference, error = mean_and_error(mine - plain, w, group)
+    return Candidate(method, float(np.average(mine, weights=w)), difference, error)
 
 
 def _wilson(share: Floats, n: Floats) -> tuple[Floats, Floats]:

@@ -131,6 +131,26 @@ def read_weights(sample_weight: ArrayLike | None, n_rows: int) -> NDArray[np.flo
     return None if (weight == 1.0).all() else weight
 
 
+def read_groups(groups: Any, n_rows: int) -> NDArray[np.int64] | None:
+    """Number the groups of rows that belong together; None if there are none.
+
+    >>> read_groups(["anna", "ben", "anna"], 3)
+    array([0, 1, 0])
+    """
+    if groups is None:
+        return None
+    values = np.asarray(groups)
+    if values.shape != (n_rows,):
+        raise ValueError(f"groups must have shape ({n_rows},), got {values.shape}")
+    gaps = _is_missing(values)
+    if gaps.any():
+        raise ValueError(f"groups must have no missing values, got one at row {int(gaps.argmax())}")
+    try:
+        return np.unique(values, return_inverse=True)[1]
+    except TypeError:
+        raise ValueError("groups must hold values of one kind, got text and numbers") from None
+
+
 def read_class_weight(class_weight: Any, labels: Labels) -> NDArray[np.float64] | None:
     """One weight per class, or None; a dict may use the labels of the user."""
     if class_weight is None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from numbers import Integral
 from typing import Any, Self
 from warnings import warn
@@ -14,13 +15,29 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from kernelforest._engine.layout import Limits
+from kernelforest._engine.layout import Targets
+from kernelforest.bandwidth import leaf_sizes
 from kernelforest.binning import code_table
-from kernelforest.data import Labels, is_frame, read_class_weight, read_labels, read_prior, read_schema, read_weights
+from kernelforest.calibration import METHODS, Chosen, Identity, choose_calibrator, cross_fitted
+from kernelforest.data import (
+    Labels,
+    is_frame,
+    read_class_weight,
+    read_groups,
+    read_labels,
+    read_prior,
+    read_schema,
+    read_weights,
+)
 from kernelforest.forest import AGGREGATES, FILLS, Forest
 from kernelforest.growing import Rules, make_targets
 from kernelforest.kernel import ForestKernel, training_of
-from kernelforest.scoring import Scores, score
+from kernelforest.scoring import SCORINGS, Scores, score
+from kernelforest.tuning import Open, mtry_candidates, tune, warn_if_noisy
+
+# what "auto" means where there is nothing to choose by, and what `untuned` sets
+UNTUNED = {"splitter": "best", "max_features": "sqrt", "leaf_size": 1, "aggregate": "mean", "fill": "inbag"}
+CALIBRATION_ROWS = 5000  # more would not make a difference
 
 
 class KernelForestClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -101,11 +118,13 @@ class KernelForestClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         self,
         n_estimators: int = 500,
         *,
-        max_features: int | float | str = "sqrt",
-        leaf_size: int = 1,
-        aggregate: str = "proximity",
-        fill: str = "inbag",
-        splitter: str = "best",
+        max_features: int | float | str = "auto",
+        leaf_size: int | str = "auto",
+        aggregate: str = "auto",
+        fill: str = "auto",
+        splitter: str = "auto",
+        scoring: str = "log_loss",
+        calibration: str | None = "auto",
         bootstrap: bool = True,
         max_samples: int | float | None = None,
         max_depth: int | None = None,
@@ -123,6 +142,8 @@ class KernelForestClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         self.aggregate = aggregate
         self.fill = fill
         self.splitter = splitter
+        self.scoring = scoring
+        self.calibration = calibration
         self.bootstrap = bootstrap
         self.max_samples = max_samples
         self.max_depth = max_depth
@@ -134,8 +155,16 @@ class KernelForestClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         self.random_state = random_state
         self.verbose = verbose
 
-    def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
-        """Grow the forest.
+    @classmethod
+    def untuned(cls, n_estimators: int = 500, **parameters: Any) -> Self:
+        """A classic random forest: mtry is the square root, leaves are pure, probabilities are means of leaf shares.
+
+        Any parameter can still be given.
+        """
+        return cls(n_estimators, **(UNTUNED | {"calibration": None} | parameters))
+
+    def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None, *, groups: Any = None) -> Self:
+        """Choose what is left open by out-of-bag score, grow the forest, and calibrate its probabilities out-of-bag.
 
         Parameters
         ----------
@@ -145,10 +174,14 @@ class KernelForestClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
             Class labels of any kind.
         sample_weight : array of shape (n_rows,), optional
             A row of weight 2 counts like two rows, in growing and in the leaves.
+        groups : array of shape (n_rows,), optional
+            Rows that belong together: repeated measurements of a person, rows of one day. A tree draws a group as a whole
+            or not at all, so that out-of-bag means: from groups the tree has not seen.
 
         """
-        rules, threads = self._rules(), self._threads()
+        threads = self._threads()
         labels = read_labels(y)
+        self._check_words()
         self._schema = read_schema(X, self.categorical_features)
         matrix = self._schema.matrix(X)
         validate_data(self, X, skip_check_array=True)
@@ -156,9 +189,9 @@ class KernelForestClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
             raise ValueError(f"X and y must have as many rows, got {len(matrix)} and {len(labels.codes)}")
         weight = read_weights(sample_weight, len(matrix))
         class_weight = read_class_weight(self.class_weight, labels)
-        targets = make_targets(labels.codes, len(labels.classes), weight, class_weight)
-        limits = rules.limits(len(targets.drawable), matrix.shape[1])
-        self._check_estimate(self.aggregate, self.fill, limits, len(targets.drawable))
+        members = read_groups(groups, len(matrix))
+        targets = make_targets(labels.codes, len(labels.classes), weight, class_weight, members)
+        rules, choices = self._rules(), self._open(targets, matrix.shape[1])
         shares = np.bincount(labels.codes, targets.weight, len(labels.classes))
         self._shift = self._prior_shift(labels, shares / shares.sum(), class_weight)
         self._class_weight = class_weight
@@ -166,19 +199,36 @@ class KernelForestClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
 
         columns = code_table(matrix, self._schema.levels, threads)
         self.classes_ = labels.classes
-        self.forest_ = Forest.grow(columns, targets, limits, rules.n_estimators, seed, threads=threads, verbose=self.verbose)
-        for stale in ("_oob", "_kernel"):
+        for stale in ("_oob", "_kernel", "tuning_", "forest_"):
             self.__dict__.pop(stale, None)
+        if not choices.is_decided:
+            warn_if_noisy(targets, labels.classes, rules.n_estimators)
+            how = {"scoring": self.scoring, "calibrated": self.calibration is not None}
+            self.tuning_ = tune(columns, targets, rules, choices, seed, **how, threads=threads, verbose=self.verbose)
+            best = self.tuning_.best
+        else:
+            best = choices.first
+        self.splitter_, self.max_features_, self.leaf_size_, self.aggregate_, self.fill_ = best[:5]
+        rules = replace(rules, splitter=best.splitter, max_features=best.max_features, leaf_size=best.leaf_size)
+        limits = rules.limits(len(targets.drawable), matrix.shape[1])
+        trees = range(rules.n_estimators)
+        self.forest_ = Forest.grow(columns, targets, limits, trees, seed, threads=threads, verbose=self.verbose)
+        self.calibration_ = self._calibrate(seed, tuned=not choices.is_decided)
         return self
 
     def predict_proba(self, X: Any, aggregate: str | None = None, fill: str | None = None) -> NDArray[np.float64]:
-        """Class probabilities, one column per class of `classes_`; any estimate of the fitted forest."""
+        """Class probabilities, one column per class of `classes_`.
+
+        Without `aggregate` and `fill`, the estimate that was chosen, calibrated. With them, any estimate of the fitted
+        forest, as it is.
+        """
         check_is_fitted(self)
-        aggregate = self.aggregate if aggregate is None else aggregate
-        fill = self.fill if fill is None else fill
-        self._check_estimate(aggregate, fill, self.forest_.limits, len(self.forest_.targets.drawable))
+        meant = aggregate is None and fill is None
+        aggregate = self.aggregate_ if aggregate is None else aggregate
+        fill = self.fill_ if fill is None else fill
+        self._check_estimate(aggregate, fill, self.forest_.has_out_of_bag)
         proba = self.forest_.estimate(self._matrix(X), aggregate, fill, self._threads())
-        return self._shifted(proba)
+        return self._shifted(self.calibration_.calibrator(proba) if meant else proba)
 
     def predict_log_proba(self, X: Any, aggregate: str | None = None, fill: str | None = None) -> NDArray[np.float64]:
         """Logarithm of `predict_proba`; minus infinity where a probability is zero."""
@@ -233,7 +283,7 @@ class KernelForestClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
             names = tuple(str(name) for name in getattr(self, "feature_names_in_", default))
             described = training_of(self.forest_, self._matrix, names, self.classes_, self._threads())
             self._kernel = ForestKernel(described)
-        self._kernel.meant_estimate(self.aggregate, self.fill)
+        self._kernel.meant_estimate(self.aggregate_, self.fill_)
         return self._kernel
 
     @property
@@ -254,24 +304,88 @@ class KernelForestClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         return tags
 
     def _rules(self) -> Rules:
+        """The rules of growth, with the classic values for what is open."""
+        chosen = {name: UNTUNED[name] if _is_auto(value) else value for name, value in self._tunable().items()}
         return Rules(
             n_estimators=self.n_estimators,
-            max_features=self.max_features,
-            leaf_size=self.leaf_size,
-            splitter=self.splitter,
+            max_features=chosen["max_features"],
+            leaf_size=chosen["leaf_size"],
+            splitter=chosen["splitter"],
             bootstrap=self.bootstrap,
             max_samples=self.max_samples,
             max_depth=self.max_depth,
             max_leaf_nodes=self.max_leaf_nodes,
         )
 
+    def _tunable(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in UNTUNED}
+
+    def _open(self, targets: Targets, n_features: int) -> Open:
+        """What is left to choose; if the rows cannot tell, nothing is."""
+        rules = self._rules()
+        limits = rules.limits(len(targets.drawable), n_features)
+        open_names = {name for name, value in self._tunable().items() if _is_auto(value)}
+        if open_names <= {"splitter"} or len(targets.drawable) < 10 or targets.n_classes == 1:
+            open_names = set()
+        leaves_out = limits.leaves_rows_out(len(targets.drawable))
+        if open_names and not leaves_out:
+            raise ValueError(
+                f"choosing {sorted(open_names)} needs out-of-bag rows: set bootstrap=True or max_samples below 1.0, or fix "
+                "them"
+            )
+        in_bag = limits.n_draws * len(targets.labels) // len(targets.drawable)
+        values = {
+            "splitter": ("best", "extra"),
+            "max_features": mtry_candidates(n_features),
+            "leaf_size": tuple(leaf_sizes(in_bag).tolist()),
+            "aggregate": ("mean", "proximity"),  # a vote has no weights, so nothing could be traced; nor did it win
+            "fill": FILLS if targets.groups is None else ("inbag",),
+        }
+        fixed = self._tunable() | {"max_features": limits.mtry}
+        fixed = {name: UNTUNED[name] if _is_auto(value) else value for name, value in fixed.items()}
+        choices = Open(**{name: values[name] if name in open_names else (fixed[name],) for name in values})
+        self._check_estimate(choices.aggregate[0], choices.fill[0], leaves_out)
+        if targets.groups is not None and choices.fill != ("inbag",):
+            raise ValueError(
+                f"fill must be 'inbag' or 'auto' with groups, got {self.fill!r}: out-of-bag, the others would count rows of "
+                "the same group"
+            )
+        return choices
+
+    def _calibrate(self, seed: int, *, tuned: bool) -> Chosen:
+        """Fit the calibrator on out-of-bag probabilities; "auto" leaves a forest alone whose parameters are all fixed."""
+        method = None if _is_auto(self.calibration) and not tuned else self.calibration
+        forest = self.forest_
+        if method is None:
+            return Chosen(None, Identity(), self.scoring, ())
+        if not forest.has_out_of_bag:
+            raise ValueError(f"calibration={method!r} needs out-of-bag rows: set bootstrap=True or max_samples below 1.0")
+        proba, n_trees = self._raw_out_of_bag()
+        targets = forest.targets
+        rows = np.random.default_rng(seed).permutation(np.flatnonzero((n_trees > 0) & (targets.weight > 0)))[
+            :CALIBRATION_ROWS
+        ]
+        groups = None if targets.groups is None else targets.groups[rows]
+        about = proba[rows], targets.labels[rows], targets.weight[rows], groups
+        return choose_calibrator(method, *about, scoring=self.scoring)
+
+    def _check_words(self) -> None:
+        if self.scoring not in SCORINGS:
+            raise ValueError(f"scoring must be one of {list(SCORINGS)}, got {self.scoring!r}")
+        if self.calibration is not None and self.calibration not in ("auto", *METHODS):
+            raise ValueError(f"calibration must be None, 'auto' or one of {list(METHODS)}, got {self.calibration!r}")
+        for name, known in (("aggregate", AGGREGATES), ("fill", FILLS)):
+            value = getattr(self, name)
+            if not isinstance(value, str) or value not in ("auto", *known):
+                raise ValueError(f"{name} must be 'auto' or one of {sorted(known)}, got {value!r}")
+
     @staticmethod
-    def _check_estimate(aggregate: Any, fill: Any, limits: Limits, n_drawable: int) -> None:
+    def _check_estimate(aggregate: Any, fill: Any, leaves_rows_out: bool) -> None:
         if not isinstance(aggregate, str) or aggregate not in AGGREGATES:
             raise ValueError(f"aggregate must be one of {sorted(AGGREGATES)}, got {aggregate!r}")
         if not isinstance(fill, str) or fill not in FILLS:
             raise ValueError(f"fill must be one of {list(FILLS)}, got {fill!r}")
-        if fill == "oob" and not limits.leaves_rows_out(n_drawable):
+        if fill == "oob" and not leaves_rows_out:
             raise ValueError("fill='oob' needs rows that a tree did not draw: set bootstrap=True or max_samples below 1.0")
 
     def _threads(self) -> int:
@@ -309,7 +423,7 @@ class KernelForestClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         if not self.forest_.has_out_of_bag:
             raise AttributeError("nothing is out-of-bag: every tree was grown on all rows")
         if "_oob" not in self.__dict__:
-            proba, n_trees = self.forest_.estimate_out_of_bag(self.aggregate, self.fill, self._threads())
+            proba, n_trees = self._raw_out_of_bag()
             unseen = int((n_trees == 0).sum())
             if unseen:
                 warn(
@@ -317,5 +431,16 @@ class KernelForestClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
                     "share of the data. Use more trees (n_estimators).",
                     stacklevel=3,
                 )
+            targets, method = self.forest_.targets, self.calibration_.method
+            if method is not None:
+                proba = cross_fitted(method, proba, targets.labels, targets.weight, targets.groups)
             self._oob = (self._shifted(proba), n_trees)
         return self._oob
+
+    def _raw_out_of_bag(self) -> tuple[NDArray[np.float64], NDArray[np.int32]]:
+        """Out-of-bag probabilities before calibration, and the number of trees behind each."""
+        return self.forest_.estimate_out_of_bag(self.aggregate_, self.fill_, self._threads())
+
+
+def _is_auto(value: Any) -> bool:
+    return isinstance(value, str) and value == "auto"

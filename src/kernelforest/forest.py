@@ -38,12 +38,13 @@ class Forest:
     starts: NDArray[np.int64]  # (n_trees + 1, 3) where nodes, leaves and set entries of a tree begin
     inbag: NDArray[np.float64]  # (n_leaves, n_classes) in-bag weight of each class
     gains: NDArray[np.float64]  # (n_trees, n_features) decrease of impurity
+    first: int = 0  # number of the first tree: what is drawn depends on the number
     _fills: dict[str, NDArray[np.float64]] = field(default_factory=dict, repr=False)
 
     @classmethod
-    def grow(cls, columns: Columns, targets: Targets, limits: Limits, n_trees: int, seed: int, **how: Any) -> Forest:
-        """Grow trees and join the batches."""
-        batches = grow_forest(columns, targets, limits, n_trees, seed, **how)
+    def grow(cls, columns: Columns, targets: Targets, limits: Limits, trees: range, seed: int, **how: Any) -> Forest:
+        """Grow the trees of these numbers and join the batches."""
+        batches = grow_forest(columns, targets, limits, trees, seed, **how)
         counts = np.concatenate([b.counts for b in batches])
         gains = np.concatenate([b.gains for b in batches])
         nodes, sizes = [b.nodes for b in batches], [b.sizes for b in batches]
@@ -60,6 +61,7 @@ class Forest:
             starts=np.concatenate([np.zeros((1, 3), np.int64), counts.cumsum(axis=0)]),
             inbag=joined(sums).reshape(-1, targets.n_classes),
             gains=gains,
+            first=trees.start,
         )
 
     def __getstate__(self) -> dict[str, Any]:
@@ -94,8 +96,8 @@ class Forest:
 
     def draws(self, first: int = 0, stop: int | None = None) -> NDArray[np.int32]:
         """How often each tree drew each row, (trees, rows); drawn again from the seed."""
-        trees = range(first, self.n_trees if stop is None else stop)
-        return draw_counts(trees, self.seed, self.targets.drawable, self.limits, self.n_rows)
+        trees = range(self.first + first, self.first + (self.n_trees if stop is None else stop))
+        return draw_counts(trees, self.seed, self.targets, self.limits)
 
     def leaves(self, matrix: NDArray[np.floating], threads: int = 1) -> NDArray[np.int32]:
         """Leaf number of each row in each tree, (rows, trees)."""
@@ -117,7 +119,7 @@ class Forest:
         if name not in self._fills:
             everyone, honest = np.zeros_like(self.inbag), np.zeros_like(self.inbag)
             labels, weight = self.targets.labels, self.targets.weight
-            for first, stop in self._tree_spans():
+            for first, stop in self.tree_spans():
                 leaves, draws = self.training_leaves(first, stop, threads), self.draws(first, stop)
                 route.fill_leaves(leaves, self.starts[first:], draws, labels, weight, everyone, honest)
             self._fills.update(all=everyone, oob=honest)
@@ -141,7 +143,7 @@ class Forest:
         own = self.targets.weight if fill != "inbag" else np.zeros(self.n_rows)
         labels, code = self.targets.labels, AGGREGATES[aggregate]
         out, n_trees = np.zeros((self.n_rows, self.targets.n_classes)), np.zeros(self.n_rows, np.int32)
-        for first, stop in self._tree_spans():
+        for first, stop in self.tree_spans():
             leaves, draws = self.training_leaves(first, stop, threads), self.draws(first, stop)
 
             starts = self.starts[first:]
@@ -150,7 +152,7 @@ class Forest:
                 about = own[rows], labels[rows], out[rows], n_trees[rows]
                 route.add_out_of_bag(leaves[rows], starts, draws[:, rows], sums, code, *about)
 
-            self._run(block, _blocks(self.n_rows, threads), threads)
+            self.run(block, row_blocks(self.n_rows, threads), threads)
         return self._normalised(np.maximum(out, 0.0)), n_trees
 
     def importances(self) -> NDArray[np.float64]:
@@ -179,15 +181,16 @@ class Forest:
             missing = route.code_rows(z, router, codes)
             route.descend(codes, numeric and not missing, router, aggregate, sums, out[rows])
 
-        self._run(block, _blocks(len(out), threads), threads)
+        self.run(block, row_blocks(len(out), threads), threads)
 
     @staticmethod
-    def _run(block: Callable[[slice], None], blocks: list[slice], threads: int) -> None:
+    def run(block: Callable[[Any], None], blocks: list[Any], threads: int) -> None:
+        """Do compiled work on blocks, on threads."""
         with announced_compiling():
             for _ in in_threads(block, blocks, threads):
                 pass
 
-    def _tree_spans(self) -> Iterator[tuple[int, int]]:
+    def tree_spans(self) -> Iterator[tuple[int, int]]:
         """Spans of trees whose leaf numbers and draws for all training rows stay within about 64 MB."""
         step = max(1, 8_000_000 // self.n_rows)
         for first in range(0, self.n_trees, step):
@@ -235,7 +238,7 @@ def make_router(nodes: NDArray[np.void], sets: NDArray[np.uint16], starts: NDArr
     )
 
 
-def _blocks(n_rows: int, threads: int) -> list[slice]:
+def row_blocks(n_rows: int, threads: int) -> list[slice]:
     """Blocks of rows: large, because rows share the reading of a node, but at least two for each thread."""
     size = max(1, min(_BLOCK, -(-n_rows // (2 * threads))))
     return [slice(i, min(i + size, n_rows)) for i in range(0, n_rows, size)]

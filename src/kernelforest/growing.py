@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -52,17 +52,19 @@ class Rules:
 
     def __post_init__(self) -> None:
         _check_count("n_estimators", self.n_estimators, 1)
-        _check_count("leaf_size", self.leaf_size, 1)
+        _check_count("leaf_size", self.leaf_size, 1, " or 'auto'")
         if self.max_depth is not None:
             _check_count("max_depth", self.max_depth, 0, " or None")
         if self.max_leaf_nodes is not None:
             _check_count("max_leaf_nodes", self.max_leaf_nodes, 1, " or None")
         if not isinstance(self.splitter, str) or self.splitter not in SPLITTERS:
-            raise ValueError(f"splitter must be one of {sorted(SPLITTERS)}, got {self.splitter!r}")
+            raise ValueError(f"splitter must be 'auto' or one of {sorted(SPLITTERS)}, got {self.splitter!r}")
         if not isinstance(self.bootstrap, bool | np.bool_):
             raise TypeError(f"bootstrap must be True or False, got {self.bootstrap!r}")
         if isinstance(self.max_features, str) and self.max_features not in MAX_FEATURES:
-            raise ValueError(f"max_features must be a number or one of {sorted(MAX_FEATURES)}, got {self.max_features!r}")
+            raise ValueError(
+                f"max_features must be a number, 'auto' or one of {sorted(MAX_FEATURES)}, got {self.max_features!r}"
+            )
 
     def limits(self, n_rows: int, n_features: int) -> Limits:
         """Resolve the rules for a table; `n_rows` counts the rows that can be drawn."""
@@ -90,41 +92,50 @@ def make_targets(
     n_classes: int,
     weight: NDArray[np.float64] | None = None,
     class_weight: NDArray[np.float64] | None = None,
+    groups: NDArray[np.int64] | None = None,
 ) -> Targets:
-    """Combine labels with weights: both kinds count in the criterion, class weights never in a leaf."""
+    """Combine labels with weights: both kinds count in the criterion, class weights never in a leaf.
+
+    With `groups` (their numbers, one per row) whole groups are drawn, not rows.
+    """
     n_rows = len(labels)
     fill = np.ones(n_rows) if weight is None else weight
     mass = fill if weight is None else fill / fill.mean()
     if class_weight is not None:
         mass = mass * class_weight[labels]
-    return Targets(labels, mass, fill, np.flatnonzero(fill > 0).astype(np.int32), n_classes)
+    drawable = np.flatnonzero(fill > 0).astype(np.int32)
+    if groups is None:
+        return Targets(labels, mass, fill, drawable, n_classes)
+    members = np.full(n_rows, -1, np.int32)
+    _, members[drawable], counts = np.unique(groups[drawable], return_inverse=True, return_counts=True)
+    return Targets(labels, mass, fill, np.arange(len(counts), dtype=np.int32), n_classes, members, int(counts.max()))
 
 
 def grow_forest(
-    columns: Columns, targets: Targets, limits: Limits, n_trees: int, seed: int, *, threads: int = 1, verbose: int = 0
+    columns: Columns, targets: Targets, limits: Limits, trees: range, seed: int, *, threads: int = 1, verbose: int = 0
 ) -> list[Trees]:
-    """Grow trees in batches on threads. The result depends on the seed alone, not on threads or batches."""
-    batches = _batches(n_trees, threads)
+    """Grow the trees of these numbers, in batches on threads. The result depends on the seed alone."""
+    batches = _batches(trees, threads)
 
     def batch(bounds: tuple[int, int]) -> Trees:
         levels, masses = _levels(columns, targets), _masses(targets)
-        trees: Trees = grow.grow_trees(*bounds, np.uint64(seed), columns, targets, limits, levels, masses)
-        return trees
+        grown: Trees = grow.grow_trees(*bounds, np.uint64(seed), columns, targets, limits, levels, masses, targets.groups)
+        return grown
 
     with announced_compiling():
         grown = in_threads(batch, batches, threads)
-        return list(_with_progress(grown, batches, n_trees, verbose))
+        return list(_with_progress(grown, batches, trees, verbose))
 
 
-def draw_counts(
-    trees: Iterable[int], seed: int, drawable: NDArray[np.int32], limits: Limits, n_rows: int
-) -> NDArray[np.int32]:
+def draw_counts(trees: Sequence[int], seed: int, targets: Targets, limits: Limits) -> NDArray[np.int32]:
     """How often each tree drew each row: drawn again from the seed, not stored."""
-    trees = list(trees)
-    out = np.empty((len(trees), n_rows), np.int32)
+    out = np.empty((len(trees), len(targets.labels)), np.int32)
     with np.errstate(over="ignore"):
         for k, tree in enumerate(trees):
-            grow.draw_sample(np.uint64(seed), tree, drawable, limits, out[k])
+            if targets.groups is None:
+                grow.draw_sample(np.uint64(seed), tree, targets.drawable, limits, out[k])
+            else:
+                grow.draw_groups(np.uint64(seed), tree, targets.drawable, targets.groups, limits, out[k])
     return out
 
 
@@ -163,24 +174,29 @@ class _Announcer(event.Listener):
         pass
 
 
-def _batches(n_trees: int, threads: int) -> list[tuple[int, int]]:
+def show_progress(what: str, done: int, whole: int, unit: str) -> None:
+    """Draw a progress bar over the last one; it ends its line when it is full."""
+    bar = "#" * (30 * done // whole)
+    end = "\n" if done == whole else ""
+    print(f"\r{what} [{bar:<30}] {done}/{whole} {unit}", end=end, file=sys.stderr, flush=True)
+
+
+def _batches(trees: range, threads: int) -> list[tuple[int, int]]:
     """Cut the trees into a few batches per thread, so that threads finish together."""
-    size = max(1, n_trees // (8 * threads))
-    return [(first, min(first + size, n_trees)) for first in range(0, n_trees, size)]
+    size = max(1, len(trees) // (8 * threads))
+    return [(first, min(first + size, trees.stop)) for first in range(trees.start, trees.stop, size)]
 
 
-def _with_progress(grown: Iterator[Trees], batches: list[tuple[int, int]], n_trees: int, verbose: int) -> Iterator[Trees]:
-    for trees, (_, done) in zip(grown, batches, strict=True):
+def _with_progress(grown: Iterator[Trees], batches: list[tuple[int, int]], trees: range, verbose: int) -> Iterator[Trees]:
+    for batch, (_, stop) in zip(grown, batches, strict=True):
         if verbose:
-            bar = "#" * (30 * done // n_trees)
-            end = "\n" if done == n_trees else ""
-            print(f"\rgrowing [{bar:<30}] {done}/{n_trees} trees", end=end, file=sys.stderr, flush=True)
-        yield trees
+            show_progress("growing", stop - trees.start, len(trees), "trees")
+        yield batch
 
 
 def _is_counted(targets: Targets) -> bool:
     """Two classes (or one) and equal masses: the engine then searches in integers."""
-    drawn = targets.mass[targets.drawable]
+    drawn = targets.mass[targets.weight > 0]
     return targets.n_classes <= 2 and bool((drawn == drawn[0]).all())
 
 

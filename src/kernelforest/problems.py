@@ -1,8 +1,8 @@
 """Simulated problems with known truth: a name enters; rows, labels and the true probabilities behind them leave.
 
-`PAPER` holds the six models of the table of Olson and Wyner (2018) and the three of its other examples, read as their printed
-numbers demand: "circle" on [-28, 28]^2, "1d" as the split at zero (the appendix prints the XOR model in its place), "10d" with
-the factor 2 in front (0.5 is printed), "logistic" with the logit x1 + x2 + x3 (twice that is printed).
+`PAPER` holds the six models of the table of Olson and Wyner (2018) and the three of its other examples, read as their
+printed numbers demand: "circle" on [-28, 28]^2, "1d" as the split at zero (the appendix prints the XOR model in its place),
+"10d" with the factor 2 in front (0.5 is printed), "logistic" with the logit x1 + x2 + x3 (twice that is printed).
 
 `DEVELOPMENT` holds problems of other kinds on which the defaults of the package were chosen: sharp and smooth, sparse and
 dense, noisy and nearly noiseless, imbalanced, correlated, categorical, with several classes. The paper's six were not used

@@ -116,7 +116,7 @@ def below(bits, n):
 
 @allocating
 def draw_sample(seed, tree, drawable, limits, draws):
-    """Count how often each row is drawn for this tree; `draws` is overwritten. Returns the key of the tree's root."""
+    """Count how often each unit is drawn for this tree; `draws` is overwritten. Returns the key of the tree's root."""
     key = mix(np.uint64(seed) + GOLDEN * np.uint64(tree + 1))
     n = drawable.shape[0]
     draws[:] = 0
@@ -136,6 +136,16 @@ def draw_sample(seed, tree, drawable, limits, draws):
             draws[urn[j]] = 1
             urn[j] = urn[i]
     return mix(key ^ GOLDEN)
+
+
+@allocating
+def draw_groups(seed, tree, drawable, groups, limits, draws):
+    """Count how often each row is drawn for this tree when the rows of a group are drawn together, or not at all."""
+    by_group = np.empty(drawable[-1] + 1, draws.dtype)
+    key = draw_sample(seed, tree, drawable, limits, by_group)
+    for row in range(draws.shape[0]):
+        draws[row] = by_group[groups[row]] if groups[row] >= 0 else 0
+    return key
 
 
 @jit
@@ -909,14 +919,15 @@ def extended(buffer, used, need):
 
 
 @allocating
-def grow_trees(first, stop, seed, columns, targets, limits, levels, masses):
-    """Grow the trees numbered first .. stop-1."""
+def grow_trees(first, stop, seed, columns, targets, limits, levels, masses, groups):
+    """Grow the trees numbered first .. stop-1. `groups` is None where every row is drawn on its own."""
     p, n = columns.codes.shape
     n_classes = targets.n_classes
     widest = 1
     for f in range(p):
         widest = max(widest, columns.offsets[f + 1] - columns.offsets[f])
-    room = min(n, limits.n_draws) + 1
+    n_drawn = limits.n_draws * targets.largest_group
+    room = min(n, n_drawn) + 1
     scratch = Scratch(
         np.empty(room, np.uint32),
         np.empty(room, np.int64),
@@ -933,7 +944,7 @@ def grow_trees(first, stop, seed, columns, targets, limits, levels, masses):
     )
     n_listable = 1
     if levels is not None:  # listed on the side with fewer draws, so each draw at most log2(draws) times
-        n_listable = room * (2 + int(np.log2(limits.n_draws)))
+        n_listable = room * (2 + int(np.log2(n_drawn)))
     n_slots = min(limits.max_leaves, room) + 3 if limits.max_leaves < NO_LIMIT else 64
     draft = Draft(
         np.empty(2 * room, NODE),
@@ -953,7 +964,10 @@ def grow_trees(first, stop, seed, columns, targets, limits, levels, masses):
     used_nodes, used_sets, used_sums = 0, 0, 0
     draws = np.empty(n, np.int32)
     for tree in range(first, stop):
-        key = draw_sample(seed, tree, targets.drawable, limits, draws)
+        if groups is None:
+            key = draw_sample(seed, tree, targets.drawable, limits, draws)
+        else:
+            key = draw_groups(seed, tree, targets.drawable, groups, limits, draws)
         m, total = 0, 0
         for row in range(n):
             if draws[row] > 0:

@@ -35,8 +35,10 @@ class Targets(NamedTuple):
     labels: NDArray[np.int32]  # (n_rows,)
     mass: NDArray[np.float64]  # (n_rows,) weight of a row in the criterion
     weight: NDArray[np.float64]  # (n_rows,) weight of a row in a leaf
-    drawable: NDArray[np.int32]  # rows of positive weight, ascending
+    drawable: NDArray[np.int32]  # rows of positive weight, ascending; or the groups that have any
     n_classes: int
+    groups: NDArray[np.int32] | None = None  # (n_rows,) rows of a group are drawn together; -1: weight zero
+    largest_group: int = 1  # its rows
 
 
 class Limits(NamedTuple):

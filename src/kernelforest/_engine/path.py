@@ -1,0 +1,207 @@
+"""The bandwidth path: one deep forest enters; out-of-bag sums of every leaf size, fill and aggregate leave.
+
+The tree of a larger leaf size is the deep tree, cut off at the first node of at most that many draws. So the node in which a
+row ends under leaf size s is found by climbing from its deep leaf as long as the parent has at most s draws; larger sizes
+only climb further:
+
+    root 500 - 230 - 90 - 31 - 8 - 3 - 1     draws along the path of one row
+         s = 1: 1    s = 10: 8    s = 100: 90
+
+Fills are counted into every node, not only into leaves. An out-of-bag row takes itself out of the fills that count it.
+
+This file calls no jitted function of another file (see grow.py).
+"""
+
+import numpy as np
+from numba import njit
+
+VOTE, MEAN, PROXIMITY = 0, 1, 2  # as in route.py
+INBAG = 0  # the fills are numbered inbag, all, oob
+RIDGE = 0.1  # precision of the prior of slope and shift around one and zero
+
+jit = njit(nogil=True, cache=True, error_model="numpy", _nrt=False)
+allocating = njit(nogil=True, cache=True, error_model="numpy")
+
+
+@jit
+def link_nodes(feature, child, starts, parents, leaf_nodes):
+    """Note the parent of every node and the node of every leaf, both numbered through all trees; a root has parent -1."""
+    for t in range(starts.shape[0] - 1):
+        first = starts[t, 0]
+        parents[first] = -1
+        for i in range(first, starts[t + 1, 0]):
+            if feature[i] < 0:
+                leaf_nodes[starts[t, 1] + child[i]] = i
+            else:
+                parents[first + child[i]] = i
+                parents[first + child[i] + 1] = i
+
+
+@jit
+def fill_nodes(tree, starts, inbag, leaves, draws, labels, weight, parents, leaf_nodes, fills):
+    """Count the training rows into every node of one tree: in-bag, all, out-of-bag."""
+    for leaf in range(starts[tree, 1], starts[tree + 1, 1]):
+        for c in range(inbag.shape[1]):
+            fills[leaf_nodes[leaf], INBAG, c] = inbag[leaf, c]
+    for i in range(labels.shape[0]):
+        node = leaf_nodes[starts[tree, 1] + leaves[i, tree]]
+        fills[node, 1, labels[i]] += weight[i]
+        if draws[tree, i] == 0:
+            fills[node, 2, labels[i]] += weight[i]
+    for node in range(starts[tree + 1, 0] - 1, starts[tree, 0], -1):  # children come after their parent
+        for f in range(fills.shape[1]):
+            for c in range(fills.shape[2]):
+                fills[parents[node], f, c] += fills[node, f, c]
+
+
+@jit
+def form_opinion(counts, aggregate, out):
+    """The votes, shares or counts of a node. An empty node has no opinion."""
+    total, most = 0.0, 0.0
+    for c in range(counts.shape[0]):
+        total += counts[c]
+        most = max(most, counts[c])
+    if total <= 1e-12 or aggregate == PROXIMITY:
+        for c in range(counts.shape[0]):
+            out[c] = counts[c]
+    elif aggregate == MEAN:
+        for c in range(counts.shape[0]):
+            out[c] = counts[c] / total
+    else:
+        ties = 0
+        for c in range(counts.shape[0]):
+            ties += counts[c] == most
+        for c in range(counts.shape[0]):
+            out[c] = (counts[c] == most) / ties
+
+
+@jit
+def form_opinions(fills, own, label, aggregates, counts, opinion):
+    """What a node says about a row of weight `own`, under every aggregate and fill: (aggregates, fills, classes), flat."""
+    n_fills, n_classes = fills.shape
+    for f in range(n_fills):
+        for c in range(n_classes):
+            counts[c] = fills[f, c]
+        if f != INBAG:
+            counts[label] = max(0.0, counts[label] - own)
+        for a in range(aggregates.shape[0]):
+            at = (a * n_fills + f) * n_classes
+            form_opinion(counts, aggregates[a], opinion[at : at + n_classes])
+
+
+@allocating
+def add_path(rows, starts, sizes, parents, leaf_nodes, fills, leaves, draws, labels, weight, grid, aggregates, out):
+    """Add opinions about some rows over the trees that did not draw them, (rows, leaf sizes, opinions)."""
+    counts, opinion = np.empty(fills.shape[2]), np.empty(out.shape[2])
+    for i in range(rows.shape[0]):
+        row = rows[i]
+        for t in range(leaves.shape[1]):
+            if draws[t, row] > 0:
+                continue
+            node, told = leaf_nodes[starts[t, 1] + leaves[row, t]], -1
+            for s in range(grid.shape[0]):
+                while parents[node] >= 0 and sizes[parents[node]] <= grid[s]:
+                    node = parents[node]
+                if node != told:
+                    form_opinions(fills[node], weight[row], labels[row], aggregates, counts, opinion)
+                    told = node
+                for k in range(opinion.shape[0]):
+                    out[i, s, k] += opinion[k]
+
+
+@jit
+def sharpen_two(logit, labels, weight):
+    """Slope and shift of the log odds with the least log loss, by Newton's method; a weak prior keeps them finite."""
+    slope, shift = 1.0, 0.0
+    for _ in range(12):
+        ga, gb = RIDGE * shift, RIDGE * (slope - 1.0)
+        haa, hab, hbb = RIDGE, 0.0, RIDGE
+        for i in range(logit.shape[0]):
+            q = 1.0 / (1.0 + np.exp(-(shift + slope * logit[i])))
+            rest, v = weight[i] * (q - labels[i]), weight[i] * q * (1.0 - q)
+            ga += rest
+            gb += rest * logit[i]
+            haa += v
+            hab += v * logit[i]
+            hbb += v * logit[i] * logit[i]
+        det = haa * hbb - hab * hab
+        a, b = (hbb * ga - hab * gb) / det, (haa * gb - hab * ga) / det
+        most = max(abs(a), abs(b))
+        pace = 1.0 if most <= 1.0 else 1.0 / most
+        shift, slope = shift - pace * a, max(0.0, slope - pace * b)
+        if most < 1e-3:
+            break
+    return slope, shift
+
+
+@jit
+def scale_row(x, slope, shift, q):
+    """The class probabilities of one row after scaling its logarithms."""
+    top = -np.inf
+    for c in range(x.shape[0]):
+        q[c] = slope * x[c] + shift[c]
+        top = max(top, q[c])
+    total = 0.0
+    for c in range(x.shape[0]):
+        q[c] = np.exp(q[c] - top)
+        total += q[c]
+    for c in range(x.shape[0]):
+        q[c] /= total
+
+
+@jit
+def sharpen_many(x, labels, weight, shift, q, seen):
+    """The same for several classes: a step for the slope, then shifts that make the mean of each class right, in turn."""
+    slope = 1.0
+    for _ in range(8):
+        gradient, curvature = RIDGE * (slope - 1.0), RIDGE
+        seen[:] = 0.5
+        for i in range(x.shape[0]):
+            scale_row(x[i], slope, shift, q)
+            mean, square = 0.0, 0.0
+            for c in range(q.shape[0]):
+                mean += q[c] * x[i, c]
+                square += q[c] * x[i, c] * x[i, c]
+                seen[c] += weight[i] * q[c]
+            gradient += weight[i] * (mean - x[i, labels[i]])
+            curvature += weight[i] * (square - mean * mean)
+        slope = max(0.0, slope - min(1.0, max(-1.0, gradient / curvature)))
+        for c in range(q.shape[0]):
+            wanted = 0.5
+            for i in range(x.shape[0]):
+                wanted += weight[i] * (labels[i] == c)
+            shift[c] += np.log(wanted / seen[c])
+    return slope
+
+
+@allocating
+def score_candidates(proba, labels, weight, floor, sharpened, squared, losses):
+    """Loss of every row under every candidate, (candidates, rows); first sharpened, if asked for."""
+    n_candidates, n_rows, n_classes = proba.shape
+    x, shift = np.empty((n_rows, n_classes)), np.zeros(n_classes)
+    logit, q, seen = np.empty(n_rows), np.empty(n_classes), np.empty(n_classes)
+    for k in range(n_candidates):
+        slope = 1.0
+        shift[:] = 0.0
+        for i in range(n_rows):
+            for c in range(n_classes):
+                x[i, c] = np.log(max(floor, proba[k, i, c]))
+            logit[i] = x[i, n_classes - 1] - x[i, 0]
+        if sharpened and n_classes == 2:
+            slope, shift[1] = sharpen_two(logit, labels, weight)
+        elif sharpened and n_classes > 2:
+            slope = sharpen_many(x, labels, weight, shift, q, seen)
+        for i in range(n_rows):
+            if sharpened:
+                scale_row(x[i], slope, shift, q)
+            else:
+                for c in range(n_classes):
+                    q[c] = proba[k, i, c]
+            own = q[labels[i]]
+            if squared:
+                square = 1.0 - 2.0 * own
+                for c in range(n_classes):
+                    square += q[c] * q[c]
+                losses[k, i] = square * (0.5 if n_classes == 2 else 1.0)
+            else:
+                losses[k, i] = -np.log(max(floor, own))

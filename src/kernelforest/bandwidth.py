@@ -1,0 +1,96 @@
+"""The bandwidth path: rules of growth enter; out-of-bag probabilities of every leaf size, aggregate and fill leave.
+
+Trees are grown once, down to leaves of one row. The tree of a larger leaf size is the same tree, cut off earlier, so one
+walk of each out-of-bag row from its leaf to the root finds where it would have ended under every leaf size.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from time import perf_counter
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kernelforest._engine import path
+from kernelforest._engine.layout import Columns, Limits, Targets
+from kernelforest.forest import AGGREGATES, FILLS, Forest, row_blocks
+
+MOST_ENTRIES = 30_000_000  # of the sums of one path: 240 MB
+
+
+def leaf_sizes(n_rows: int, most: int = 25) -> NDArray[np.int64]:
+    """About 25 leaf sizes from one to half the rows, in equal ratios.
+
+    >>> leaf_sizes(100).tolist()
+    [1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 19, 22, 26, 31, 36, 43, 50]
+    """
+    return np.unique(np.geomspace(1, max(1, n_rows // 2), most).round().astype(np.int64))
+
+
+@dataclass
+class BandwidthPath:
+    """Out-of-bag sums of one way to grow trees, to which more trees can be added."""
+
+    columns: Columns
+    targets: Targets
+    limits: Limits  # of the deep trees
+    seed: int
+    rows: NDArray[np.int64]  # training rows that are scored
+    sizes: NDArray[np.int64]  # leaf sizes, ascending
+    aggregates: tuple[str, ...]
+    n_trees: int = 0
+    seconds: float = 0.0  # spent so far
+    sums: NDArray[np.float64] = field(init=False)  # (rows, leaf sizes, aggregates * fills * classes)
+
+    def __post_init__(self) -> None:
+        width = len(self.aggregates) * len(FILLS) * self.targets.n_classes
+        self.sums = np.zeros((len(self.rows), len(self.sizes), width))
+
+    def extend(self, n_trees: int, threads: int = 1) -> None:
+        """Grow trees until there are so many, and add what they say about the rows they did not draw."""
+        if n_trees <= self.n_trees:
+            return
+        began = perf_counter()
+        deep = self.limits._replace(leaf_size=int(self.sizes[0]))
+        forest = Forest.grow(self.columns, self.targets, deep, range(self.n_trees, n_trees), self.seed, threads=threads)
+        for first, stop in forest.tree_spans():
+            self._add(forest, first, stop, threads)
+        self.n_trees = n_trees
+        self.seconds += perf_counter() - began
+
+    def probabilities(self, sizes: NDArray[np.int64], n_rows: int) -> NDArray[np.float64]:
+        """Out-of-bag probabilities of the first rows, (leaf sizes, aggregates, fills, rows, classes).
+
+        Where no tree speaks they are the class shares.
+        """
+        targets = self.targets
+        sums = self.sums[:n_rows, np.isin(self.sizes, sizes)]
+        shape = (*sums.shape[:2], len(self.aggregates), len(FILLS), targets.n_classes)
+        sums = sums.reshape(shape).transpose(1, 2, 3, 0, 4)
+        totals = sums.sum(axis=-1, keepdims=True)
+        shares = np.bincount(targets.labels, targets.weight, targets.n_classes) / targets.weight.sum()
+        return np.where(totals > 0, sums / np.where(totals > 0, totals, 1.0), shares)
+
+    def _add(self, forest: Forest, first: int, stop: int, threads: int) -> None:
+        """Let the trees first .. stop-1 of a forest speak."""
+        labels, weight = self.targets.labels, self.targets.weight
+        starts = forest.starts[first : stop + 1]
+        nodes = slice(starts[0, 0], starts[-1, 0])
+        inbag, sizes = forest.inbag[starts[0, 1] : starts[-1, 1]], forest.sizes[nodes]
+        starts = starts - starts[0]
+        leaves, draws = forest.training_leaves(first, stop, threads), forest.draws(first, stop)
+        parents, leaf_nodes = np.empty(len(sizes), np.int32), np.empty(len(inbag), np.int32)
+        fills = np.zeros((len(sizes), len(FILLS), self.targets.n_classes))
+        codes = np.array([AGGREGATES[name] for name in self.aggregates])
+        path.link_nodes(forest.nodes["feature"][nodes], forest.nodes["child"][nodes], starts, parents, leaf_nodes)
+
+        def fill(tree: int) -> None:
+            path.fill_nodes(tree, starts, inbag, leaves, draws, labels, weight, parents, leaf_nodes, fills)
+
+        def walk(block: slice) -> None:
+            tree_side = starts, sizes, parents, leaf_nodes, fills
+            path.add_path(self.rows[block], *tree_side, leaves, draws, labels, weight, self.sizes, codes, self.sums[block])
+
+        forest.run(fill, list(range(stop - first)), threads)
+        forest.run(walk, row_blocks(len(self.rows), 4 * threads), threads)

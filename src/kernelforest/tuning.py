@@ -1,0 +1,281 @@
+"""Choosing the bandwidth: what is left open enters; the best candidate by out-of-bag score, with all others, leaves.
+
+A candidate is a way to grow trees (how cuts are made, mtry), a leaf size, an aggregate and a fill. Ways to grow cost trees,
+so they compete by successive halving: all get a few trees, the better half gets as many again, and so on. Everything else
+is read off the bandwidth path of the same trees.
+
+Candidates are compared by the score their out-of-bag probabilities have once they are calibrated by a sigmoid, because that
+is how they will be used: how far a forest shrinks towards the base rate can be undone, what its kernel confuses cannot.
+From the score, log(leaf size) / rows is taken off. For the log loss that is a prior probability proportional to leaf size:
+where the data cannot tell, the smoother and smaller forest wins. The rule was chosen on `problems.DEVELOPMENT`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import product
+from math import ceil, sqrt
+from typing import Any, NamedTuple
+from warnings import warn
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kernelforest._engine import path
+from kernelforest._engine.layout import Columns, Targets
+from kernelforest.bandwidth import MOST_ENTRIES, BandwidthPath
+from kernelforest.forest import FILLS
+from kernelforest.growing import SPLITTERS, Rules, announced_compiling, in_threads, show_progress
+from kernelforest.scoring import mean_and_error
+
+SPLITTER_NAMES = {number: name for name, number in SPLITTERS.items()}
+MOST_ROWS = 8192  # that are scored
+FIRST_ROWS = 1024  # scored before the last round
+FEW_TREES, FEW_ROWS, RARE_ROWS = 50, 100, 10  # below which there is a warning
+
+
+class TuningWarning(UserWarning):
+    """The data or the forest are too small to choose by out-of-bag scores."""
+
+
+class Candidate(NamedTuple):
+    """One way to estimate, and how it did out-of-bag."""
+
+    splitter: str
+    max_features: int
+    leaf_size: int
+    aggregate: str
+    fill: str
+    score: float  # mean out-of-bag loss, calibrated if the estimator calibrates
+    error: float  # standard error of the difference to the best candidate, paired by row (or group)
+    penalised: float  # score minus what larger leaves are granted; the smallest is chosen
+    n_trees: int  # grown before it was decided
+    seconds: float  # spent on its trees, shared by all candidates grown in this way
+
+
+@dataclass(frozen=True)
+class Open:
+    """What is left to choose, each as the values to choose from."""
+
+    splitter: tuple[str, ...]
+    max_features: tuple[int, ...]
+    leaf_size: tuple[int, ...]
+    aggregate: tuple[str, ...]
+    fill: tuple[str, ...]
+
+    @property
+    def is_decided(self) -> bool:
+        """Whether there is nothing to choose."""
+        return all(len(values) == 1 for values in self.__dict__.values())
+
+    @property
+    def first(self) -> Candidate:
+        """The first of each: the only one, if all is decided."""
+        values = (values[0] for values in self.__dict__.values())
+        return Candidate(*values, score=np.nan, error=np.nan, penalised=np.nan, n_trees=0, seconds=0.0)
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """All candidates with their out-of-bag scores, and the one that was chosen."""
+
+    candidates: tuple[Candidate, ...]  # ways to grow that were dropped early keep the score they had then
+    scoring: str
+    n_rows: int  # scored
+    calibrated: bool  # whether scores are those after a sigmoid
+
+    @cached_property
+    def best(self) -> Candidate:
+        """The candidate with the smallest penalised score, of those that stayed to the end."""
+        most = max(c.n_trees for c in self.candidates)
+        return min((c for c in self.candidates if c.n_trees == most), key=lambda c: c.penalised)
+
+    @property
+    def seconds(self) -> float:
+        """Time spent on growing and walking the trees of all candidates."""
+        ways = {(c.splitter, c.max_features): c.seconds for c in self.candidates}
+        return sum(ways.values())
+
+    def frame(self) -> Any:
+        """One line per candidate, best first: a pandas data frame, or a dict of columns where pandas is not installed."""
+        lines = sorted(self.candidates, key=lambda c: (-c.n_trees, c.penalised))
+        columns = {name: [getattr(c, name) for c in lines] for name in Candidate._fields}
+        try:
+            import pandas
+        except ImportError:
+            return columns
+        return pandas.DataFrame(columns)
+
+
+def mtry_candidates(n_features: int, most: int = 7) -> tuple[int, ...]:
+    """Up to seven numbers of features from one to all, in equal ratios, the square root among them.
+
+    >>> mtry_candidates(50)
+    (1, 2, 4, 8, 14, 26, 50)
+    """
+    some = np.geomspace(1, n_features, most).round().astype(int)
+    root = ceil(sqrt(n_features))
+    some[np.abs(np.log(some / root)).argmin()] = root
+    return tuple(int(m) for m in np.unique(some))
+
+
+def tune(
+    columns: Columns,
+    targets: Targets,
+    rules: Rules,
+    choices: Open,
+    seed: int,
+    *,
+    scoring: str = "log_loss",
+    calibrated: bool = True,
+    threads: int = 1,
+    verbose: int = 0,
+) -> Tuning:
+    """Grow the ways that are open, drop the worse half of them round by round, and score what is on their paths."""
+    rows, n_features = scored_rows(targets, choices, seed), len(columns.codes)
+    ways = []
+    for splitter, mtry in product(choices.splitter, choices.max_features):
+        limits = replace(rules, splitter=splitter, max_features=mtry, leaf_size=1).limits(len(targets.drawable), n_features)
+        ways.append(BandwidthPath(columns, targets, limits, seed, rows, np.array(choices.leaf_size), choices.aggregate))
+    judge = Judge(targets, choices, scoring, calibrated, threads)
+    dropped: list[Candidate] = []
+    for n_trees, is_last in rounds(len(ways), len(rows), rules.n_estimators):
+        results = []
+        for done, way in enumerate(ways):
+            way.extend(n_trees, threads)
+            results.append(judge(way, is_last))
+            if verbose:
+                show_progress(f"tuning with {n_trees} trees", done + 1, len(ways), "ways to grow")
+        if not is_last:
+            order = np.argsort([r.best.penalised for r in results], kind="stable")
+            keep = set(order[: ceil(len(order) / 2)].tolist())
+            dropped += [c for k, r in enumerate(results) if k not in keep for c in r.candidates]
+            ways = [way for k, way in enumerate(ways) if k in keep]
+    return Tuning((*with_errors(results, judge), *dropped), scoring, len(rows), calibrated)
+
+
+def rounds(n_ways: int, n_rows: int, n_estimators: int) -> list[tuple[int, bool]]:
+    """Number of trees of each way to grow in every round, doubled from round to round, and whether it is the last.
+
+    Many rows need fewer trees, because their scores are less noisy.
+
+    >>> rounds(14, 1000, 500)
+    [(50, False), (100, False), (200, False), (250, True)]
+    """
+    most = max(1, min(n_estimators // 2, max(96, min(250, 300_000 // n_rows))))
+    trees = [min(most, max(24, min(100, 50_000 // n_rows)))]
+    while trees[-1] < most and n_ways > 1:
+        trees.append(min(most, 2 * trees[-1]))
+        n_ways = ceil(n_ways / 2)
+    if n_ways == 1:
+        trees = [*trees[:-1], most]
+    return [(n, k == len(trees) - 1) for k, n in enumerate(trees)]
+
+
+class Judged(NamedTuple):
+    """The candidates of one way to grow, and the loss of every scored row under each."""
+
+    candidates: tuple[Candidate, ...]
+    losses: NDArray[np.float64]  # (candidates, rows)
+    rows: NDArray[np.int64]
+
+    @property
+    def best(self) -> Candidate:
+        """The candidate with the smallest penalised score."""
+        return min(self.candidates, key=lambda c: c.penalised)
+
+
+@dataclass(frozen=True)
+class Judge:
+    """Scores the candidates on a path."""
+
+    targets: Targets
+    choices: Open
+    scoring: str
+    calibrated: bool
+    threads: int
+
+    def __call__(self, way: BandwidthPath, is_last: bool) -> Judged:
+        """Score what is on the path of one way to grow; before the last round some rows and every other leaf size do."""
+        n_rows = len(way.rows) if is_last else min(FIRST_ROWS, len(way.rows))
+        sizes = way.sizes if is_last else way.sizes[::-2][::-1]
+        wanted = [FILLS.index(fill) for fill in self.choices.fill]
+        proba = way.probabilities(sizes, n_rows)[:, :, wanted]
+        names = list(product(sizes.tolist(), way.aggregates, self.choices.fill))
+        losses = self._losses(np.ascontiguousarray(proba).reshape(len(names), *proba.shape[-2:]), way.rows[:n_rows])
+        weight = self.targets.weight[way.rows[:n_rows]]
+        scores = losses @ weight / weight.sum()
+        unit = 1.0 if self.scoring == "log_loss" else 2.0 * scores.min()  # in which a log likelihood counts
+        granted = unit * np.log([name[0] for name in names]) / n_rows
+        grown = SPLITTER_NAMES[way.limits.splitter], way.limits.mtry
+        candidates = tuple(
+            Candidate(*grown, *name, float(score), np.nan, float(score - grant), way.n_trees, way.seconds)
+            for name, score, grant in zip(names, scores, granted, strict=True)
+        )
+        return Judged(candidates, losses, way.rows[:n_rows])
+
+    def _losses(self, proba: NDArray[np.float64], rows: NDArray[np.int64]) -> NDArray[np.float64]:
+        labels, weight = self.targets.labels[rows], self.targets.weight[rows]
+        weight = weight * (weight.sum() / (weight**2).sum())
+        losses = np.empty(proba.shape[:2])
+        floor = 1.0 / (self.targets.n_classes * len(rows) + 1)
+
+        def block(some: slice) -> None:
+            how = floor, self.calibrated and self.targets.n_classes > 1, self.scoring == "brier"
+            path.score_candidates(proba[some], labels, weight, *how, losses[some])
+
+        step = -(-len(proba) // (2 * self.threads))
+        with announced_compiling():
+            list(in_threads(block, [slice(i, i + step) for i in range(0, len(proba), step)], self.threads))
+        return losses
+
+
+def with_errors(results: Sequence[Judged], judge: Judge) -> list[Candidate]:
+    """The candidates of the last round with standard errors of their differences to the best of them."""
+    best = min(results, key=lambda r: r.best.penalised)
+    reference = best.losses[best.candidates.index(best.best)]
+    weight, groups = judge.targets.weight[best.rows], judge.targets.groups
+    members = None if groups is None else groups[best.rows]
+    return [
+        c._replace(error=mean_and_error(mine - reference, weight, members)[1])
+        for result in results
+        for c, mine in zip(result.candidates, result.losses, strict=True)
+    ]
+
+
+def scored_rows(targets: Targets, choices: Open, seed: int) -> NDArray[np.int64]:
+    """Rows of positive weight in random order; not all of them if there are many, or if the sums would be too large."""
+    width = len(choices.leaf_size) * len(choices.aggregate) * len(FILLS) * targets.n_classes
+    most = max(256, min(MOST_ROWS, MOST_ENTRIES // width))
+    drawable = np.flatnonzero(targets.weight > 0)
+    return np.random.default_rng(seed).permutation(drawable)[:most]
+
+
+def warn_if_noisy(targets: Targets, classes: NDArray[Any], n_trees: int) -> None:
+    """Warn where out-of-bag scores cannot tell candidates apart, and say what to do."""
+    counts = np.bincount(targets.labels[targets.weight > 0], minlength=targets.n_classes)
+    if n_trees < FEW_TREES:
+        warn(
+            f"n_estimators={n_trees} leaves a row about {n_trees / 2.7:.0f} out-of-bag trees, too few to choose by: use 100 "
+            "or more, or fix max_features, leaf_size, aggregate and fill",
+            TuningWarning,
+            stacklevel=3,
+        )
+    if counts.sum() < FEW_ROWS:
+        warn(
+            f"out-of-bag scores of {counts.sum()} rows are noisy, so the choice is uncertain: see tuning_.frame() for what "
+            "came close, or fix leaf_size and max_features",
+            TuningWarning,
+            stacklevel=3,
+        )
+    rare = [(str(c), int(k)) for c, k in zip(classes, counts, strict=True) if k < RARE_ROWS]
+    if rare and counts.sum() >= FEW_ROWS:
+        named = ", ".join(f"{c!r} ({k})" for c, k in rare[:3]) + (f" and {len(rare) - 3} more" if len(rare) > 3 else "")
+        warn(
+            f"fewer than {RARE_ROWS} rows of class {named}: its probabilities rest on them alone; collect more rows or "
+            "merge classes",
+            TuningWarning,
+            stacklevel=3,
+        )
