@@ -73,7 +73,7 @@ def resident(entry: str) -> float:
 
 
 def full_ours(forest: Any, X: np.ndarray, y: np.ndarray) -> Callable[[], Any]:
-    model = KernelForestClassifier(TREES, leaf_size=2 * LEAF - 1, n_jobs=2, random_state=0).fit(X, y)
+    model = KernelForestClassifier.untuned(TREES, leaf_size=2 * LEAF - 1, n_jobs=2, random_state=0).fit(X, y)
     model.kernel_.matrix(X[:5])  # compile
 
     def build() -> Any:
@@ -169,7 +169,7 @@ def nearest_at_scale(n_rows: int) -> None:
     """Ten nearest rows of everyone, and the peak memory of the whole process, data and forest included."""
     X, y = smooth(n_rows, 5)
     X = X.astype(np.float32)
-    model = KernelForestClassifier(100, leaf_size=20, max_features=2, n_jobs=2, random_state=0, verbose=1).fit(X, y)
+    model = KernelForestClassifier.untuned(100, leaf_size=20, max_features=2, n_jobs=2, random_state=0, verbose=1).fit(X, y)
     begin = time.perf_counter()
     rows, _ = model.kernel_.nearest(k=10)
     print(f"nearest(k=10) of {n_rows:,} rows x 100 trees: {time.perf_counter() - begin:.1f} s, found {rows.shape},")
@@ -180,7 +180,7 @@ def compare_derivatives() -> None:
     """1,000 derivative vectors against predictions of perturbed copies."""
     print("\n## 1,000 derivative vectors, 50 columns, 500 trees\n")
     X, y = smooth(1000, 50)
-    model = KernelForestClassifier(500, max_features=7, n_jobs=2, random_state=0).fit(X, y)
+    model = KernelForestClassifier.untuned(500, max_features=7, n_jobs=2, random_state=0).fit(X, y)
     model.kernel_.derivatives(X[:2])
     ours = best_of(lambda: model.kernel_.derivatives(X))
     rival = RandomForestClassifier(500, max_features=7, n_jobs=2, random_state=0).fit(X, y)

@@ -29,8 +29,8 @@ from tables import say
 SIZES = (250, 500)
 REPS = {"simulated": 30, "real": 50, "cost": quality_cost.REPS}
 SETS = {"simulated": SIMULATED, "real": REAL, "cost": quality_cost.SETS}
-GRID_REPS, GRID_REPS_LARGE = 10, 3
-GRID_DELAY = 4  # the search on large sets waits for the cheap methods of this many repetitions
+GRID_REPS = 10
+GRID_TURNS = (4, 12, 20)  # the search on large sets takes minutes: its repetitions come with these of the cheap methods
 
 
 @dataclass(frozen=True)
@@ -105,10 +105,10 @@ def real_tasks(reps: int, names: Sequence[str], methods: Sequence[str]) -> list[
     """Every repetition of every data set without and with junk; the grid search less often, and later where it is slow."""
 
     def caps(task: Task) -> int:
-        return (GRID_REPS_LARGE if task.set in LARGE else GRID_REPS) if task.method == "rf_grid" else reps
+        return (len(GRID_TURNS) if task.set in LARGE else GRID_REPS) if task.method == "rf_grid" else reps
 
     def turn(task: Task) -> int:
-        return task.rep + GRID_DELAY * (task.method == "rf_grid" and task.set in LARGE)
+        return GRID_TURNS[task.rep] if task.method == "rf_grid" and task.set in LARGE else task.rep
 
     every = [
         Task(name, 0, junk, rep, method) for rep in range(reps) for name in names for junk in (0, JUNK) for method in methods

@@ -66,7 +66,7 @@ class KernelForest:
         from kernelforest import KernelForestClassifier
 
         self.X, self.y = frame_if_mixed(table), table.labels
-        self.blank = KernelForestClassifier(
+        self.blank = KernelForestClassifier.untuned(
             n_estimators=workload.n_trees,
             max_features=workload.mtry,
             leaf_size=1,

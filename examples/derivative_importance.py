@@ -32,7 +32,7 @@ def main() -> None:
     """Print the three importances and save the picture of the first."""
     X, y = make_data(1000, 0)
     X_test, y_test = make_data(1000, 1)
-    model = KernelForestClassifier(500, max_features=7, leaf_size=5, n_jobs=2, random_state=0).fit(X, y)
+    model = KernelForestClassifier.untuned(500, max_features=7, leaf_size=5, n_jobs=2, random_state=0).fit(X, y)
     begin = time.perf_counter()
     derivative = model.kernel_.derivative_importance()
     middle = time.perf_counter()

@@ -38,7 +38,7 @@ def draw_data(seed: int) -> tuple[Any, Any]:
 
 def fit(X: Any, y: Any, mtry: int, seed: int) -> KernelForestClassifier:
     """A forest of fully grown trees."""
-    return KernelForestClassifier(500, max_features=mtry, random_state=seed, n_jobs=2).fit(X, y)
+    return KernelForestClassifier.untuned(500, max_features=mtry, random_state=seed, n_jobs=2).fit(X, y)
 
 
 def right_side(X: Any, model: KernelForestClassifier, aggregate: str, fill: str) -> float:

@@ -29,7 +29,7 @@ def table(n=600, p=12, n_strong=3, seed=0):
 
 @cache
 def forest(**rules):
-    return KernelForestClassifier(100, random_state=0, **rules).fit(*table())
+    return KernelForestClassifier.untuned(100, random_state=0, **rules).fit(*table())
 
 
 @cache
@@ -100,7 +100,7 @@ def test_the_averaged_profile_is_the_mean_of_exact_profiles():
 def test_quantiles_do_not_see_the_scale_of_a_feature():
     X, y = table(300, 4)
     plain, bent = (
-        fit_naive(KernelForestClassifier(30, random_state=0).fit(f(X), y).kernel_, scale="quantile", n_rows=30)
+        fit_naive(KernelForestClassifier.untuned(30, random_state=0).fit(f(X), y).kernel_, scale="quantile", n_rows=30)
         for f in (np.asarray, lambda X: np.exp(5 * X))
     )
     assert np.allclose(plain.weights, bent.weights)
@@ -110,7 +110,7 @@ def test_quantiles_do_not_see_the_scale_of_a_feature():
 def test_ranges_do_not_see_the_unit_of_a_feature():
     X, y = table(300, 4)
     plain, other = (
-        fit_naive(KernelForestClassifier(30, random_state=0).fit(X * unit, y).kernel_, n_rows=30) for unit in (1.0, 1024.0)
+        fit_naive(KernelForestClassifier.untuned(30, random_state=0).fit(X * unit, y).kernel_, n_rows=30) for unit in (1.0, 1024.0)
     )
     assert np.allclose(plain.weights, other.weights)
     assert np.allclose(other.unit, 1024.0 * plain.unit)
@@ -120,7 +120,7 @@ def test_categorical_constant_and_missing_values_are_left_out():
     X, y = table(300, 4)
     frame = pd.DataFrame(X, columns=list("abcd")).assign(same=1.0, kind=np.where(X[:, 3] > 0.5, "u", "v"))
     frame.loc[::7, "a"] = np.nan
-    model = KernelForestClassifier(40, random_state=0, categorical_features=["kind"]).fit(frame, y)
+    model = KernelForestClassifier.untuned(40, random_state=0, categorical_features=["kind"]).fit(frame, y)
     for found in (fit_naive(model.kernel_), fit_naive(model.kernel_, frame[:20])):
         assert np.isnan(found.weights[5])
         assert found.weights[4] == 0.0
@@ -188,7 +188,7 @@ def test_a_fit_is_a_table_with_one_line_per_feature_and_cannot_be_changed():
 
 def test_a_forest_that_cuts_nothing_is_one_leaf():
     X, y = table(50, 2)
-    found = fit_naive(KernelForestClassifier(5, leaf_size=50, random_state=0).fit(X, y).kernel_)
+    found = fit_naive(KernelForestClassifier.untuned(5, leaf_size=50, random_state=0).fit(X, y).kernel_)
     assert found.M == 1.0
     assert (found.S, found.n_leaves) == (0, 1.0)
     assert found.shares.tolist() == [0.0, 0.0]

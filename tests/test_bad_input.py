@@ -14,7 +14,7 @@ y = np.tile([0, 1], 10)
 
 @pytest.fixture(scope="module")
 def model():
-    return KernelForestClassifier(5, random_state=0).fit(X, y)
+    return KernelForestClassifier.untuned(5, random_state=0).fit(X, y)
 
 
 BAD_PARAMETERS = [
@@ -67,7 +67,7 @@ BAD_PARAMETERS = [
 @pytest.mark.parametrize(("name", "value", "error"), BAD_PARAMETERS)
 def test_a_bad_parameter_is_named_with_its_value(name, value, error):
     with pytest.raises(error) as caught:
-        KernelForestClassifier(**{"n_estimators": 5, name: value}).fit(X, y)
+        KernelForestClassifier.untuned(**{"n_estimators": 5, name: value}).fit(X, y)
     if name != "random_state":  # scikit-learn words that one
         assert name in str(caught.value)
         assert str(value) in str(caught.value)
@@ -86,7 +86,7 @@ def test_a_bad_parameter_is_named_with_its_value(name, value, error):
 )
 def test_bad_weights_say_what_is_wrong(weight, reason):
     with pytest.raises(ValueError, match=f"sample_weight.*{reason}"):
-        KernelForestClassifier(5).fit(X, y, sample_weight=weight)
+        KernelForestClassifier.untuned(5).fit(X, y, sample_weight=weight)
 
 
 @pytest.mark.parametrize(
@@ -95,7 +95,7 @@ def test_bad_weights_say_what_is_wrong(weight, reason):
 )
 def test_missing_labels_are_refused(labels):
     with pytest.raises(ValueError, match="y must have no missing values"):
-        KernelForestClassifier(5).fit(X, labels)
+        KernelForestClassifier.untuned(5).fit(X, labels)
 
 
 @pytest.mark.parametrize(
@@ -117,19 +117,19 @@ def test_missing_labels_are_refused(labels):
 )
 def test_tables_and_labels_that_make_no_sense_are_refused(table, labels, error):
     with pytest.raises(error):
-        KernelForestClassifier(5).fit(table, labels)
+        KernelForestClassifier.untuned(5).fit(table, labels)
 
 
 def test_an_empty_frame_with_categories_is_refused():
     empty = pd.DataFrame({"a": pd.Categorical([]), "b": np.zeros(0)})
     with pytest.raises(ValueError, match="at least one row"):
-        KernelForestClassifier(5).fit(empty, [])
+        KernelForestClassifier.untuned(5).fit(empty, [])
 
 
 def test_the_honest_fill_needs_rows_left_out():
     with pytest.raises(ValueError, match="fill='oob' needs rows"):
-        KernelForestClassifier(5, bootstrap=False, fill="oob").fit(X, y)
-    fitted = KernelForestClassifier(5, bootstrap=False, max_samples=20).fit(X, y)
+        KernelForestClassifier.untuned(5, bootstrap=False, fill="oob").fit(X, y)
+    fitted = KernelForestClassifier.untuned(5, bootstrap=False, max_samples=20).fit(X, y)
     with pytest.raises(ValueError, match="fill='oob' needs rows"):
         fitted.predict_proba(X, fill="oob")
     with pytest.raises(AttributeError, match="nothing is out-of-bag"):
@@ -146,7 +146,7 @@ def test_other_columns_at_prediction_are_refused(model):
     with pytest.raises(ValueError, match="3 features"):
         model.predict_proba(np.zeros((2, 3)))
     frame = pd.DataFrame({"a": X[:, 0], "b": pd.Categorical(X[:, 1])})
-    fitted = KernelForestClassifier(5).fit(frame, y)
+    fitted = KernelForestClassifier.untuned(5).fit(frame, y)
     with pytest.raises(ValueError, match="feature names"):
         fitted.predict_proba(frame.rename(columns={"b": "c"}))
     with pytest.raises(ValueError, match="feature names"):
@@ -156,44 +156,44 @@ def test_other_columns_at_prediction_are_refused(model):
 def test_a_text_column_is_named_when_it_is_not_categorical():
     frame = pd.DataFrame({"size": X[:, 0], "colour": ["red", "blue"] * 10, "kind": pd.Categorical(["u", "v"] * 10)})
     with pytest.raises(ValueError, match="colour"):
-        KernelForestClassifier(5, categorical_features=["kind"]).fit(frame, y)
+        KernelForestClassifier.untuned(5, categorical_features=["kind"]).fit(frame, y)
 
 
 @pytest.mark.parametrize("method", ["predict", "predict_proba", "predict_log_proba", "apply"])
 def test_an_unfitted_forest_says_so(method):
     with pytest.raises(NotFittedError):
-        getattr(KernelForestClassifier(), method)(X)
+        getattr(KernelForestClassifier.untuned(), method)(X)
 
 
 @pytest.mark.parametrize("name", ["oob_proba_", "oob_score_", "inbag_counts_", "feature_importances_", "node_counts_"])
 def test_an_unfitted_forest_has_no_results(name):
-    assert not hasattr(KernelForestClassifier(), name)
+    assert not hasattr(KernelForestClassifier.untuned(), name)
 
 
 def test_too_few_trees_for_out_of_bag_scores_are_announced(model):
     with pytest.warns(UserWarning, match="rows were drawn by every tree"):
-        proba = KernelForestClassifier(1, random_state=0).fit(X, y).oob_proba_
+        proba = KernelForestClassifier.untuned(1, random_state=0).fit(X, y).oob_proba_
     np.testing.assert_allclose(proba.sum(axis=1), 1.0)
 
 
 def test_extreme_weights_give_probabilities():
     for scale in (1e-300, 1e300):
         weight = np.linspace(1, 2, 20) * scale
-        proba = KernelForestClassifier(5, leaf_size=5, random_state=0).fit(X, y, sample_weight=weight).predict_proba(X)
+        proba = KernelForestClassifier.untuned(5, leaf_size=5, random_state=0).fit(X, y, sample_weight=weight).predict_proba(X)
         np.testing.assert_allclose(proba.sum(axis=1), 1.0)
 
 
 def test_columns_of_the_same_name_are_refused():
     with pytest.raises(ValueError, match=r"distinct column names.*'a'"):
-        KernelForestClassifier(5).fit(pd.DataFrame(X, columns=["a", "a"]), y)
+        KernelForestClassifier.untuned(5).fit(pd.DataFrame(X, columns=["a", "a"]), y)
 
 
 def test_one_row_leaves_nothing_to_score_out_of_bag():
     with pytest.warns(UserWarning, match="drawn by every tree"):
-        assert not hasattr(KernelForestClassifier(3, random_state=0).fit([[1.0]], [0]), "oob_score_")
+        assert not hasattr(KernelForestClassifier.untuned(3, random_state=0).fit([[1.0]], [0]), "oob_score_")
 
 
 def test_a_fraction_of_the_rows_is_not_cut_short_by_rounding():
     table = np.arange(100.0)[:, None]
-    counts = KernelForestClassifier(2, max_samples=0.29, random_state=0).fit(table, table[:, 0] > 50).inbag_counts_
+    counts = KernelForestClassifier.untuned(2, max_samples=0.29, random_state=0).fit(table, table[:, 0] > 50).inbag_counts_
     assert (counts.sum(axis=0) == 29).all()

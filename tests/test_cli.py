@@ -34,7 +34,7 @@ def test_the_module_can_be_run():
 
 
 def test_a_progress_bar_is_drawn_when_asked_for(capsys):
-    kernelforest.KernelForestClassifier(20, verbose=1).fit([[0.0], [1.0]], [0, 1])
+    kernelforest.KernelForestClassifier.untuned(20, verbose=1).fit([[0.0], [1.0]], [0, 1])
     assert "20/20 trees" in capsys.readouterr().err
 
 

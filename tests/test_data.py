@@ -37,7 +37,7 @@ def labels(X: np.ndarray) -> np.ndarray:
 
 
 def fit(X, y, **rules) -> KernelForestClassifier:
-    return KernelForestClassifier(8, random_state=0, **rules).fit(X, y)
+    return KernelForestClassifier.untuned(8, random_state=0, **rules).fit(X, y)
 
 
 def assert_same(X, new, plain, plain_new, categorical=None) -> None:

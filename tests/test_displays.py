@@ -37,7 +37,7 @@ def X():
 def kernel(X):
     """Only b decides, at 0."""
     y = np.where(X["b"] > 0, "yes", "no")
-    return KernelForestClassifier(30, max_features="all", leaf_size=30, random_state=0).fit(X, y).kernel_
+    return KernelForestClassifier.untuned(30, max_features="all", leaf_size=30, random_state=0).fit(X, y).kernel_
 
 
 @pytest.fixture(scope="module")
@@ -218,7 +218,7 @@ def test_features_that_are_not_two_of_the_table_are_named(kernel, x0, features, 
 
 
 def test_one_feature_is_not_enough_for_a_picture_of_two():
-    kernel = KernelForestClassifier(5, random_state=0).fit([[0.0], [1.0], [2.0]], [0, 0, 1]).kernel_
+    kernel = KernelForestClassifier.untuned(5, random_state=0).fit([[0.0], [1.0], [2.0]], [0, 0, 1]).kernel_
     with pytest.raises(ValueError, match="needs two, but the forest has only 'x0'"):
         VotingPointsDisplay.from_kernel(kernel, [0.0])
 

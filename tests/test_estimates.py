@@ -41,7 +41,7 @@ def draw_weights(kind: str, n: int, seed: int = 0):
 
 def fit(table: Table, weights=None, **rules) -> KernelForestClassifier:
     rules = {"n_estimators": 6, "random_state": 3, "leaf_size": 2, **rules}
-    return KernelForestClassifier(categorical_features=table.categorical, **rules).fit(
+    return KernelForestClassifier.untuned(categorical_features=table.categorical, **rules).fit(
         table.X, table.y, None if weights is None else weights
     )
 
@@ -157,7 +157,7 @@ def test_a_row_that_every_tree_drew_gets_the_class_shares_and_a_warning():
     seeds = range(50)
     model = next(
         m
-        for m in (KernelForestClassifier(2, random_state=s).fit(X, y) for s in seeds)
+        for m in (KernelForestClassifier.untuned(2, random_state=s).fit(X, y) for s in seeds)
         if (m.inbag_counts_ > 0).all(axis=1).any()
     )
     with pytest.warns(UserWarning, match=r"of 4 rows were drawn by every tree"):
@@ -169,7 +169,7 @@ def test_a_row_that_every_tree_drew_gets_the_class_shares_and_a_warning():
 def test_a_query_in_leaves_that_the_fill_left_empty_gets_the_class_shares():
     # one tree on one of three rows: its leaf is the whole line, and in-bag there is that row alone
     X, y = [[0.0], [1.0], [2.0]], [0, 0, 1]
-    model = KernelForestClassifier(1, bootstrap=False, max_samples=2, random_state=0).fit(X, y)
+    model = KernelForestClassifier.untuned(1, bootstrap=False, max_samples=2, random_state=0).fit(X, y)
     inbag = model.inbag_counts_[:, 0] > 0
     leaves = model.apply(X)[:, 0]
     empty = [leaf for leaf in leaves[inbag] if leaf not in leaves[~inbag]]
@@ -211,7 +211,7 @@ def test_probabilities_lie_between_zero_and_one_and_sum_to_one(seed, n, kind, n_
 def test_vote_and_mean_agree_when_leaves_are_pure(seed, n, splitter):
     X = np.random.default_rng(seed).permutation(n * 2).reshape(n, 2).astype(float)  # all rows differ
     y = np.random.default_rng(seed + 1).integers(0, 3, n)
-    model = KernelForestClassifier(5, leaf_size=1, splitter=splitter, random_state=seed).fit(X, y)
+    model = KernelForestClassifier.untuned(5, leaf_size=1, splitter=splitter, random_state=seed).fit(X, y)
     new = np.random.default_rng(seed + 2).uniform(0, 2 * n, (20, 2))
     np.testing.assert_array_equal((model.forest_.inbag > 0).sum(axis=1), 1)
     np.testing.assert_allclose(model.predict_proba(new, "vote"), model.predict_proba(new, "mean"), rtol=1e-12)
@@ -231,7 +231,7 @@ def test_proximity_differs_from_vote_even_when_leaves_are_pure():
     X, y = [[0.0], [1.0], [2.0]], [0, 1, 1]
     model = next(
         m
-        for m in (KernelForestClassifier(2, random_state=seed).fit(X, y) for seed in range(2000))
+        for m in (KernelForestClassifier.untuned(2, random_state=seed).fit(X, y) for seed in range(2000))
         if m.inbag_counts_.T.tolist() == [[2, 1, 0], [0, 2, 1]]
     )
     assert sorted(model.forest_.inbag.tolist()) == [[0.0, 1.0], [0.0, 3.0], [2.0, 0.0]]
@@ -242,10 +242,10 @@ def test_proximity_differs_from_vote_even_when_leaves_are_pure():
 
 def test_a_tied_vote_is_split():
     X, y = [[0.0], [0.0], [1.0], [1.0], [1.0]], ["a", "b", "b", "c", "c"]
-    model = KernelForestClassifier(1, bootstrap=False, random_state=0).fit(X, y)
+    model = KernelForestClassifier.untuned(1, bootstrap=False, random_state=0).fit(X, y)
     np.testing.assert_array_equal(model.predict_proba([[0.0], [1.0]], "vote"), [[0.5, 0.5, 0.0], [0.0, 0.0, 1.0]])
     # a tie between all of three classes
-    model = KernelForestClassifier(1, bootstrap=False).fit([[0.0]] * 3, ["a", "b", "c"])
+    model = KernelForestClassifier.untuned(1, bootstrap=False).fit([[0.0]] * 3, ["a", "b", "c"])
     np.testing.assert_allclose(model.predict_proba([[0.0]], "vote"), [[1 / 3, 1 / 3, 1 / 3]])
 
 
@@ -283,7 +283,7 @@ def test_in_bag_counts_sum_to_the_number_of_draws(rules, n_draws, most):
 def test_bootstrap_draws_every_row_equally_often():
     X, y = np.arange(20.0)[:, None], np.arange(20) % 2
     for rules in ({}, {"bootstrap": False, "max_samples": 10}):
-        counts = KernelForestClassifier(4000, random_state=0, **rules).fit(X, y).inbag_counts_
+        counts = KernelForestClassifier.untuned(4000, random_state=0, **rules).fit(X, y).inbag_counts_
         mean, deviation = counts.mean(axis=1), counts.std(axis=1) / np.sqrt(4000)
         assert (abs(mean - counts.mean()) < 4 * deviation).all()
 
@@ -317,8 +317,8 @@ def test_a_row_of_weight_two_fills_like_two_rows(seed, n, aggregate):
     rng = np.random.default_rng(seed)
     X, y, times = rng.integers(0, 15, (n, 1)) / 3.0, rng.integers(0, 3, n), rng.integers(1, 4, n)
     rules = {"bootstrap": False, "splitter": "random", "random_state": seed, "aggregate": aggregate, "max_depth": 3}
-    weighted = KernelForestClassifier(4, **rules).fit(X, y, sample_weight=times)
-    repeated = KernelForestClassifier(4, **rules).fit(np.repeat(X, times, axis=0), np.repeat(y, times))
+    weighted = KernelForestClassifier.untuned(4, **rules).fit(X, y, sample_weight=times)
+    repeated = KernelForestClassifier.untuned(4, **rules).fit(np.repeat(X, times, axis=0), np.repeat(y, times))
     new = rng.uniform(-1, 6, (20, 1))
     assert_same_partition(weighted, repeated)
     for fill in ("inbag", "all"):
@@ -347,8 +347,8 @@ def test_a_row_of_weight_two_grows_like_two_rows(splitter):
     X = np.array([1.0, 2, 3, 4, 5, 6, 7, 8])[:, None]
     y, times = np.array([0, 0, 1, 0, 2, 2, 1, 1]), np.array([3, 1, 2, 1, 5, 1, 1, 2])
     rules = {"bootstrap": False, "splitter": splitter, "random_state": 0, "max_depth": 1}
-    weighted = KernelForestClassifier(9, **rules).fit(X, y, sample_weight=times)
-    repeated = KernelForestClassifier(9, **rules).fit(np.repeat(X, times, axis=0), np.repeat(y, times))
+    weighted = KernelForestClassifier.untuned(9, **rules).fit(X, y, sample_weight=times)
+    repeated = KernelForestClassifier.untuned(9, **rules).fit(np.repeat(X, times, axis=0), np.repeat(y, times))
     assert_same_partition(weighted, repeated)
     np.testing.assert_array_equal(weighted.predict_proba(X), repeated.predict_proba(X))
 
@@ -420,7 +420,7 @@ def test_results_do_not_depend_on_how_many_trees_are_counted_at_a_time(monkeypat
     table = draw_table(7, 80, KINDS["categorical"], 3)
     rules = {"n_estimators": 25, "n_jobs": 2}
     together = every_number(fit(table, **rules), table.X)
-    monkeypatch.setattr(Forest, "_tree_spans", lambda self: pairwise(range(0, self.n_trees + 1, 5)))
+    monkeypatch.setattr(Forest, "tree_spans", lambda self: pairwise(range(0, self.n_trees + 1, 5)))
     assert_same_bits(together, every_number(fit(table, **rules), table.X))
 
 
@@ -508,7 +508,7 @@ def test_balanced_class_weights_do_not_move_probabilities_off_the_base_rate(esti
     X, y = imbalanced(2000)
     new, _ = imbalanced(2000, seed=1)
     aggregate, fill = estimate
-    model = KernelForestClassifier(
+    model = KernelForestClassifier.untuned(
         50, leaf_size=20, class_weight="balanced", aggregate=aggregate, fill=fill, random_state=0
     ).fit(X, y)
     error = y.std() / np.sqrt(len(y))
@@ -519,7 +519,7 @@ def test_balanced_class_weights_do_not_move_probabilities_off_the_base_rate(esti
 def test_balanced_class_weights_change_how_trees_are_grown():
     X, y = imbalanced(300)
     plain, balanced = (
-        KernelForestClassifier(5, leaf_size=20, class_weight=w, random_state=0).fit(X, y) for w in (None, "balanced")
+        KernelForestClassifier.untuned(5, leaf_size=20, class_weight=w, random_state=0).fit(X, y) for w in (None, "balanced")
     )
     np.testing.assert_array_equal(plain.inbag_counts_, balanced.inbag_counts_)
     assert not np.array_equal(plain.forest_.nodes, balanced.forest_.nodes)
@@ -528,9 +528,9 @@ def test_balanced_class_weights_change_how_trees_are_grown():
 def test_weighted_prior_undoes_the_return_to_the_base_rate():
     X, y = imbalanced(2000)
     rules = {"n_estimators": 50, "leaf_size": 99, "class_weight": "balanced", "aggregate": "mean", "random_state": 0}
-    plain = KernelForestClassifier(**rules).fit(X, y)
-    weighted = KernelForestClassifier(**rules, prior="weighted").fit(X, y)
-    halves = KernelForestClassifier(**rules, prior=[0.5, 0.5]).fit(X, y)  # what "balanced" makes of the shares
+    plain = KernelForestClassifier.untuned(**rules).fit(X, y)
+    weighted = KernelForestClassifier.untuned(**rules, prior="weighted").fit(X, y)
+    halves = KernelForestClassifier.untuned(**rules, prior=[0.5, 0.5]).fit(X, y)  # what "balanced" makes of the shares
     factor = len(y) / (2 * np.bincount(y))
     expected = plain.predict_proba(X) * factor
     np.testing.assert_allclose(weighted.predict_proba(X), expected / expected.sum(axis=1, keepdims=True), rtol=1e-12)
@@ -542,7 +542,7 @@ def test_weighted_prior_undoes_the_return_to_the_base_rate():
 def test_class_weights_move_predictions():
     X, y = imbalanced(1000)
     plain, balanced = (
-        KernelForestClassifier(30, leaf_size=50, class_weight=w, random_state=0).fit(X, y) for w in (None, "balanced")
+        KernelForestClassifier.untuned(30, leaf_size=50, class_weight=w, random_state=0).fit(X, y) for w in (None, "balanced")
     )
     assert plain.predict(X).mean() < 0.05
     assert 0.25 < balanced.predict(X).mean() < 0.75
@@ -551,8 +551,8 @@ def test_class_weights_move_predictions():
 def test_weighted_prior_leaves_predictions_as_they_are():
     X, y = imbalanced(1000)
     rules = {"n_estimators": 30, "leaf_size": 50, "class_weight": "balanced", "random_state": 0}
-    plain = KernelForestClassifier(**rules).fit(X, y)
-    weighted = KernelForestClassifier(**rules, prior="weighted").fit(X, y)
+    plain = KernelForestClassifier.untuned(**rules).fit(X, y)
+    weighted = KernelForestClassifier.untuned(**rules, prior="weighted").fit(X, y)
     # the "weighted" prior has multiplied by the class weights: predict must not do so again
     np.testing.assert_array_equal(weighted.predict(X), plain.predict(X))
     np.testing.assert_array_equal(weighted.predict(X), weighted.predict_proba(X).argmax(axis=1))
@@ -563,7 +563,7 @@ def test_a_class_without_weight_has_probability_zero_under_any_prior():
     weights = (y < 2).astype(float)
     for prior in (None, [0.5, 0.5, 0.0], [0.4, 0.4, 0.2]):
         # its share is zero, and prior / share no number
-        model = KernelForestClassifier(5, random_state=0, prior=prior).fit(X, y, weights)
+        model = KernelForestClassifier.untuned(5, random_state=0, prior=prior).fit(X, y, weights)
         proba = model.predict_proba(X)
         assert np.isfinite(proba).all()
         np.testing.assert_array_equal(proba[:, 2], 0.0)
@@ -572,7 +572,7 @@ def test_a_class_without_weight_has_probability_zero_under_any_prior():
 def test_an_out_of_bag_fill_is_allowed_whenever_rows_are_left_out():
     X, y = np.arange(6.0)[:, None], np.array([0, 0, 0, 1, 1, 1])
     # one row per tree, not to be mistaken for max_samples=1.0, all of them
-    model = KernelForestClassifier(5, bootstrap=False, max_samples=1, fill="oob", random_state=0).fit(X, y)
+    model = KernelForestClassifier.untuned(5, bootstrap=False, max_samples=1, fill="oob", random_state=0).fit(X, y)
     np.testing.assert_allclose(model.predict_proba(X, "vote").sum(axis=1), 1.0)
 
 
@@ -580,4 +580,4 @@ def test_an_out_of_bag_fill_is_refused_when_no_row_is_left_out():
     X, y = np.arange(6.0)[:, None], np.array([0, 0, 0, 1, 1, 1])
     for all_rows in (None, 1.0, 6):
         with pytest.raises(ValueError, match="fill='oob' needs rows"):
-            KernelForestClassifier(5, bootstrap=False, max_samples=all_rows, fill="oob").fit(X, y)
+            KernelForestClassifier.untuned(5, bootstrap=False, max_samples=all_rows, fill="oob").fit(X, y)

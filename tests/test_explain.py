@@ -41,12 +41,12 @@ def data():
 
 @pytest.fixture(scope="module")
 def model(data):
-    return KernelForestClassifier(40, leaf_size=4, random_state=0).fit(data[0], data[1])
+    return KernelForestClassifier.untuned(40, leaf_size=4, random_state=0).fit(data[0], data[1])
 
 
 @pytest.fixture(scope="module")
 def weighted(data):
-    return KernelForestClassifier(40, leaf_size=4, random_state=0).fit(*data)
+    return KernelForestClassifier.untuned(40, leaf_size=4, random_state=0).fit(*data)
 
 
 def test_voting_points_of_a_forest_of_two_trees_are_those_by_hand():
@@ -147,17 +147,17 @@ def test_the_points_of_a_block_are_those_of_the_whole_table(data, model, monkeyp
 
 def test_a_point_may_be_a_row_of_a_frame_a_list_an_array_or_a_table(data):
     X, y, _ = data
-    kernel = KernelForestClassifier(10, random_state=0).fit(X.to_numpy(), y).kernel_
+    kernel = KernelForestClassifier.untuned(10, random_state=0).fit(X.to_numpy(), y).kernel_
     row = X.to_numpy()[3]
     found = [kernel.voting_points(x0).rows.tolist() for x0 in (row, row.tolist(), tuple(row), row[None], [row.tolist()])]
     assert all(rows == found[0] for rows in found)
-    named = KernelForestClassifier(10, random_state=0).fit(X, y).kernel_
+    named = KernelForestClassifier.untuned(10, random_state=0).fit(X, y).kernel_
     assert named.voting_points(X.iloc[3]).rows.tolist() == named.voting_points(X.iloc[[3]]).rows.tolist() == found[0]
 
 
 def test_levels_of_a_categorical_feature_are_given_by_their_place():
     X = pd.DataFrame({"colour": ["red", "blue"] * 10, "size": np.arange(20.0)})
-    kernel = KernelForestClassifier(10, random_state=0).fit(X, [0, 1] * 10).kernel_
+    kernel = KernelForestClassifier.untuned(10, random_state=0).fit(X, [0, 1] * 10).kernel_
     points = kernel.voting_points(X.iloc[0])
     assert points.x0.tolist() == [1.0, 0.0]
     assert set(points.features[:, 0]) <= {0.0, 1.0}
@@ -202,7 +202,7 @@ def test_the_narrowest_feature_is_the_one_that_decides_in_whatever_unit():
     random = np.random.default_rng(0)
     X = pd.DataFrame(random.uniform(-1, 1, (200, 3)), columns=["noise", "signal", "more noise"])
     X["signal"] *= 1e6
-    model = KernelForestClassifier(50, max_features="all", leaf_size=20, random_state=0).fit(X, X["signal"] > 0)
+    model = KernelForestClassifier.untuned(50, max_features="all", leaf_size=20, random_state=0).fit(X, X["signal"] > 0)
     explanation = model.kernel_.explain(pd.Series({"noise": 0.0, "signal": 1e3, "more noise": 0.0}))
     assert explanation.narrowest[0] == "signal"
     assert "the kernel is narrowest in signal" in str(explanation)

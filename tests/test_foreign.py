@@ -471,13 +471,13 @@ def test_any_whole_numbers_name_leaves_and_unknown_ones_are_nobody(spread):
 
 def test_our_own_classifier_gives_its_own_kernel():
     X, y, _, _ = data()
-    model = KernelForestClassifier(5, random_state=0).fit(X, y)
+    model = KernelForestClassifier.untuned(5, random_state=0).fit(X, y)
     assert ForestKernel.from_model(model, X, y) is model.kernel_
     assert ForestKernel.from_model(model, None) is model.kernel_
     with pytest.raises(ValueError, match="X_train is not the table"):
         ForestKernel.from_model(model, X[::-1])
     with pytest.raises(NotFittedError):
-        ForestKernel.from_model(KernelForestClassifier(), X)
+        ForestKernel.from_model(KernelForestClassifier.untuned(), X)
 
 
 # ---- bad input ----

@@ -104,7 +104,7 @@ def ours(name: str, setting: str) -> dict[str, Floats]:
 
 def measure_ours(problem: Problem, rules: dict[str, Any], seed: int) -> tuple[float, float, float]:
     """Grow our forest and return its mean node count, out-of-bag error and test RMSE."""
-    forest = KernelForestClassifier(
+    forest = KernelForestClassifier.untuned(
         n_estimators=TREES,
         fill="inbag",
         categorical_features=list(problem.categorical),
@@ -249,7 +249,7 @@ def test_recorded_node_counts_are_within_one_percent_of_the_papers_figure(mtry: 
 def test_node_counts_of_the_papers_figure_agree_with_randomForest(mtry: str) -> None:
     mine = [
         np.mean(
-            KernelForestClassifier(n_estimators=TREES, max_features=int(mtry), n_jobs=2, random_state=r)
+            KernelForestClassifier.untuned(n_estimators=TREES, max_features=int(mtry), n_jobs=2, random_state=r)
             .fit(problem.X, problem.y)
             .node_counts_
         )
@@ -285,7 +285,7 @@ def test_forest_agrees_with_scikit_learn_within_three_standard_errors(measure: s
 def test_leaf_size_means_what_min_node_size_means_in_ranger(limit: int) -> None:
     # labels alternate along 40 rows: the best cut takes off one end row, so 40, 39, 38, ...
     X, y = np.arange(1.0, 41.0)[:, None], np.arange(40) % 2
-    forest = KernelForestClassifier(
+    forest = KernelForestClassifier.untuned(
         n_estimators=1, leaf_size=limit, bootstrap=False, max_features="all", random_state=0
     ).fit(X, y)
     assert forest.node_counts_[0] == GOLDEN["planted"]["ranger_probability"][f"nodes_at_{limit}"]
@@ -298,7 +298,7 @@ def test_leaf_size_counts_draws_as_ranger_and_not_distinct_rows_as_randomForest(
     assert planted["randomForest_class"]["largest_impure_leaf_draws"] > 10
     # a root of 20 draws, about 13 of them distinct: only a count of draws splits it at 19
     X, y = np.arange(20.0)[:, None], np.arange(20) % 2
-    at = {limit: KernelForestClassifier(n_estimators=50, leaf_size=limit, random_state=0).fit(X, y) for limit in (19, 20)}
+    at = {limit: KernelForestClassifier.untuned(n_estimators=50, leaf_size=limit, random_state=0).fit(X, y) for limit in (19, 20)}
     assert (at[19].node_counts_ == 3).all()
     assert (at[20].node_counts_ == 1).all()
 
@@ -311,7 +311,7 @@ def test_constant_features_use_up_draws_in_R_but_not_in_our_forest() -> None:
     alone = np.arange(100.0)[:, None]
     beside = np.column_stack([alone, np.zeros((100, 9))])
     few, many = (
-        KernelForestClassifier(n_estimators=400, max_features=1, n_jobs=2, random_state=0).fit(X, y).node_counts_
+        KernelForestClassifier.untuned(n_estimators=400, max_features=1, n_jobs=2, random_state=0).fit(X, y).node_counts_
         for X in (alone, beside)
     )
     error = math.sqrt((np.var(few) + np.var(many)) / 400)

@@ -27,7 +27,7 @@ seeds = st.integers(0, 10**6)
 
 def fit(table: Table, weights=None, **rules) -> KernelForestClassifier:
     rules = {"n_estimators": 3, "random_state": 0, **rules}
-    return KernelForestClassifier(categorical_features=table.categorical, **rules).fit(table.X, table.y, weights)
+    return KernelForestClassifier.untuned(categorical_features=table.categorical, **rules).fit(table.X, table.y, weights)
 
 
 def plain(X, y) -> Table:

@@ -21,7 +21,7 @@ def make_model(seed=0, n=N, weight=None, n_jobs=1, **rules):
     X = rng.normal(size=(n, 3)).round(1)
     y = rng.integers(0, 3, n)
     rules = {"n_estimators": T, "leaf_size": 4, "random_state": seed, "n_jobs": n_jobs} | rules
-    return KernelForestClassifier(**rules).fit(X, y, weight), X, y
+    return KernelForestClassifier.untuned(**rules).fit(X, y, weight), X, y
 
 
 def loop_kernel(model, X, kind):
@@ -115,7 +115,7 @@ def test_weights_without_a_name_are_those_of_the_forest_itself():
 
 
 def test_where_no_tree_has_an_opinion_weights_are_even():
-    model = KernelForestClassifier(1, leaf_size=1, random_state=0).fit([[0.0], [1.0], [2.0], [3.0]], [0, 1, 0, 1])
+    model = KernelForestClassifier.untuned(1, leaf_size=1, random_state=0).fit([[0.0], [1.0], [2.0], [3.0]], [0, 1, 0, 1])
     new = np.linspace(-1, 4, 50)[:, None]
     W = model.kernel_.weights(new, fill="oob")
     np.testing.assert_allclose(W @ np.eye(2)[[0, 1, 0, 1]], model.predict_proba(new, fill="oob"), atol=1e-12)
@@ -170,7 +170,7 @@ def test_rows_and_columns_may_be_other_tables():
 
 
 def test_effective_neighbours_count_even_weights():
-    model = KernelForestClassifier(5, max_depth=0, random_state=0).fit(np.arange(9.0)[:, None], np.arange(9) % 2)
+    model = KernelForestClassifier.untuned(5, max_depth=0, random_state=0).fit(np.arange(9.0)[:, None], np.arange(9) % 2)
     np.testing.assert_allclose(model.kernel_.effective_neighbours([[0.0]], fill="all"), 9.0)
 
 

@@ -180,7 +180,7 @@ def test_a_callable_or_precomputed_kernel_gives_what_its_name_gives():
 
 def test_the_kernel_of_a_forest_gives_the_proximity_estimate_of_the_forest():
     X, y, _ = circle(150)
-    forest = KernelForestClassifier(30, fill="all", random_state=0).fit(X, y)
+    forest = KernelForestClassifier.untuned(30, aggregate="proximity", fill="all", random_state=0).fit(X, y)
     points = circle(40, seed=1)[0]
     for dense in (False, True):
         model = KernelRegression("precomputed").fit(forest.kernel_.matrix(dense=dense), y)

@@ -33,7 +33,7 @@ quick = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCh
 def example(name: str, splitter: str = "best", grid: int = 40):
     """A forest, new rows as the user gives them, and the same as the forest reads them."""
     table = draw_table(1, 70, TABLES[name], 2, grid)
-    model = KernelForestClassifier(
+    model = KernelForestClassifier.untuned(
         13, splitter=splitter, random_state=0, categorical_features=table.categorical, leaf_size=2
     )
     model.fit(table.X, table.y)
@@ -127,7 +127,7 @@ def test_a_profile_rises_to_one_at_x0_and_falls_after_it():
 
 
 def test_a_stump_has_the_profile_of_its_cut():
-    model = KernelForestClassifier(5, bootstrap=False, random_state=0).fit([[0.0], [1.0], [2.0]], [0, 0, 1])
+    model = KernelForestClassifier.untuned(5, bootstrap=False, random_state=0).fit([[0.0], [1.0], [2.0]], [0, 0, 1])
     found = model.kernel_.profile([1.0], 0)
     cut = model.forest_.nodes["threshold"][::3]  # from 1, and below 2
     np.testing.assert_array_equal(found.cuts, np.unique(cut))
@@ -135,7 +135,7 @@ def test_a_stump_has_the_profile_of_its_cut():
 
 
 def test_a_forest_without_cuts_has_flat_profiles():
-    model = KernelForestClassifier(5, random_state=0, max_depth=0).fit([[0.0], [1.0]], [0, 1])
+    model = KernelForestClassifier.untuned(5, random_state=0, max_depth=0).fit([[0.0], [1.0]], [0, 1])
     found = model.kernel_.profile([0.3], 0)
     assert found.h.size == 0
     assert found([-np.inf, 0.0, 7.0]).tolist() == [1.0, 1.0, 1.0]
@@ -158,7 +158,7 @@ def test_faces_say_which_values_keep_a_row_in_its_leaf(name):
 def test_a_feature_has_one_profile_by_name_and_by_number():
     table = draw_table(1, 60, ("numeric",) * 3, 2)
     frame = pd.DataFrame(table.X, columns=["a", "b", "c"])
-    kernel = KernelForestClassifier(9, random_state=0).fit(frame, table.y).kernel_
+    kernel = KernelForestClassifier.untuned(9, random_state=0).fit(frame, table.y).kernel_
     by_name, by_number = kernel.profile(frame.iloc[[4]], "b"), kernel.profile(frame.iloc[4], np.int64(1))
     assert by_name.feature == by_number.feature == "b"
     np.testing.assert_array_equal(by_name.k, by_number.k)
@@ -188,7 +188,7 @@ def test_a_step_that_ends_on_a_cut_counts_as_the_tree_decides(seed, grid, splitt
     """Values and steps on a grid of halves, so that steps end exactly on cuts between values."""
     rng = np.random.default_rng(seed)
     X, y = rng.integers(0, grid, (40, 3)).astype(float), rng.integers(0, 2, 40)
-    model = KernelForestClassifier(5, splitter=splitter, random_state=seed).fit(X, y)
+    model = KernelForestClassifier.untuned(5, splitter=splitter, random_state=seed).fit(X, y)
     h = rng.choice([0.5, 1.0, 1.5], 3)
     found = model.kernel_.derivatives(X[:3], h)
     expected = [differences(model.forest_, row, h, []) for row in X[:3]]
@@ -212,7 +212,7 @@ def test_the_default_step_is_a_fifth_of_a_standard_deviation():
 def test_constant_columns_have_no_default_step():
     rng = np.random.default_rng(0)
     X = np.column_stack([rng.normal(size=50), np.full(50, 3.0)])
-    kernel = KernelForestClassifier(9, random_state=0).fit(X, X[:, 0] > 0).kernel_
+    kernel = KernelForestClassifier.untuned(9, random_state=0).fit(X, X[:, 0] > 0).kernel_
     assert np.isnan(kernel.derivatives(X[0]).right[1])
     assert kernel.derivatives(X[0], h=0.1).right[1] == 0.0
     assert np.isnan(kernel.derivative_importance().mean[1])
@@ -240,8 +240,8 @@ def test_one_row_gives_vectors_and_a_table_gives_tables():
 
 def test_threads_and_blocks_do_not_change_a_bit():
     table = draw_table(1, 600, ("numeric", "missing", "numeric"), 2, 500)
-    one = KernelForestClassifier(20, random_state=0, n_jobs=1).fit(table.X, table.y).kernel_
-    two = KernelForestClassifier(20, random_state=0, n_jobs=2).fit(table.X, table.y).kernel_
+    one = KernelForestClassifier.untuned(20, random_state=0, n_jobs=1).fit(table.X, table.y).kernel_
+    two = KernelForestClassifier.untuned(20, random_state=0, n_jobs=2).fit(table.X, table.y).kernel_
     for how in ({}, {"kind": "path"}):
         np.testing.assert_array_equal(one.derivatives(table.X, **how).right, two.derivatives(table.X, **how).right)
     np.testing.assert_array_equal(one.matrix(kind="path"), two.matrix(kind="path"))
@@ -273,7 +273,7 @@ def test_importance_over_training_rows_reads_levels_as_the_forest_does():
 def test_importance_over_many_training_rows_takes_the_same_thousand_every_time():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(1500, 3))
-    kernel = KernelForestClassifier(20, random_state=0).fit(X, X[:, 0] + rng.normal(size=1500) > 0).kernel_
+    kernel = KernelForestClassifier.untuned(20, random_state=0).fit(X, X[:, 0] + rng.normal(size=1500) > 0).kernel_
     first, second = kernel.derivative_importance(), kernel.derivative_importance()
     assert first.n_rows == 1000
     np.testing.assert_array_equal(first.mean, second.mean)
@@ -382,7 +382,7 @@ def test_a_larger_decay_makes_the_path_kernel_larger():
 
 def test_a_tiny_decay_in_deep_trees_neither_overflows_nor_vanishes_into_nan():
     X = np.arange(400.0)[:, None] ** 3  # random cuts peel off one end: deep trees
-    model = KernelForestClassifier(5, splitter="random", random_state=0).fit(X, np.arange(400) % 2)
+    model = KernelForestClassifier.untuned(5, splitter="random", random_state=0).fit(X, np.arange(400) % 2)
     K = model.kernel_.matrix(kind="path", decay=1e-60)
     assert np.isfinite(K).all()
     np.testing.assert_allclose(K, model.kernel_.matrix(dense=True), atol=1e-12)
@@ -495,7 +495,7 @@ def paper_derivatives(seed: int, **rules) -> np.ndarray:
     rng = np.random.default_rng(seed)
     X = rng.uniform(-1, 1, (1000, 22))
     y = rng.uniform(size=1000) < 1 / (1 + np.exp(-2 * X[:, 0] - 2 * X[:, 1]))
-    model = KernelForestClassifier(100, random_state=seed, n_jobs=-1, **rules).fit(X, y)
+    model = KernelForestClassifier.untuned(100, random_state=seed, n_jobs=-1, **rules).fit(X, y)
     found = model.kernel_.derivatives(np.zeros(22), h=0.25)
     return np.stack([found.right, found.left])
 

@@ -145,7 +145,7 @@ def fit_naive(
     --------
     >>> from kernelforest import KernelForestClassifier
     >>> X = [[i / 20, i % 2] for i in range(20)]
-    >>> model = KernelForestClassifier(50, max_features=2, random_state=0).fit(X, [i < 10 for i in range(20)])
+    >>> model = KernelForestClassifier.untuned(50, max_features=2, random_state=0).fit(X, [i < 10 for i in range(20)])
     >>> found = fit_naive(model.kernel_)
     >>> found.S, found.W, found.names[found.strong.argmax()]
     (1, 1, 'x0')

@@ -23,7 +23,7 @@ def leaf_sizes(n_rows: int, most: int = 25) -> NDArray[np.int64]:
     """About 25 leaf sizes from one to half the rows, in equal ratios.
 
     >>> leaf_sizes(100).tolist()
-    [1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 19, 22, 26, 31, 36, 43, 50]
+    [1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 19, 22, 26, 31, 36, 42, 50]
     """
     return np.unique(np.geomspace(1, max(1, n_rows // 2), most).round().astype(np.int64))
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import re
 from collections.abc import Sequence
-from itertools import product
 
 import numpy as np
 from sklearn.datasets import load_breast_cancer
@@ -14,7 +13,6 @@ from sklearn.model_selection import train_test_split
 
 from kernelforest import __version__
 from kernelforest.estimators import KernelForestClassifier
-from kernelforest.forest import FILLS
 from kernelforest.scoring import score
 
 
@@ -30,19 +28,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def demo() -> None:
-    """Fit, choose an estimate out-of-bag, score it on held-out rows, and trace one probability to training rows."""
+    """Fit, say what was chosen, score it on held-out rows, and trace one probability to training rows."""
     data = load_breast_cancer()
     X, X_test, y, y_test = train_test_split(data.data, data.target, test_size=0.4, random_state=0, stratify=data.target)
     print(f"Breast cancer (scikit-learn's copy): {len(X)} rows to train on, {len(X_test)} held out, {X.shape[1]} columns.")
     print(f"What is the probability that a tumour is {data.target_names[1]}?\n")
 
-    model = KernelForestClassifier(500, leaf_size=3, n_jobs=2, random_state=0).fit(X, y)
-    choose_estimate(model)
-    print(f"Chosen by out-of-bag log loss, from one fitted forest: aggregate={model.aggregate!r}, fill={model.fill!r}")
-    print(
-        "(leaf_size=3 was set by hand; smaller scores are better, and out-of-bag means: from trees that did not see the row)"
-    )
-    print(f"  out-of-bag: {_line(model.oob_score_)}\n")
+    model = KernelForestClassifier(n_jobs=2, random_state=0).fit(X, y)
+    model.summary()
+    print("(smaller scores are better; out-of-bag means: from trees that did not see the row)\n")
 
     rival = RandomForestClassifier(500, n_jobs=2, random_state=0).fit(X, y)
     print("On the held-out rows, which nothing above has seen:")
@@ -57,33 +51,17 @@ def demo() -> None:
 
 def explain(model: KernelForestClassifier, x0: np.ndarray, names: Sequence[str]) -> None:
     """Print where a probability comes from, with the columns' names and the heaviest training rows."""
-    kernel, aggregate, fill = model.kernel_, model.aggregate, model.fill
-    sentence = str(kernel.explain(x0, aggregate=aggregate, fill=fill))
+    sentence = str(model.kernel_.explain(x0))
     print("  " + re.sub(r"\bx(\d+)\b", lambda found: names[int(found[1])], sentence) + ".")
     print(
         "  That is: the probability is a weighted average of training labels, as good as one of that many equal neighbours;"
     )
     print("  moving in those columns changes soonest which training rows are asked.")
-    points = kernel.voting_points(x0, aggregate=aggregate, fill=fill)
+    points = model.kernel_.voting_points(x0)
     print("  The five heaviest training rows:")
     print("    row   weight   shares a leaf in   class")
     for row, weight, share, label in list(zip(points.rows, points.weight, points.share, points.label, strict=True))[:5]:
         print(f"    {row:<5d} {weight:.4f}   {share:>6.1%} of trees    {label}")
-
-
-def choose_estimate(model: KernelForestClassifier) -> None:
-    """Set the aggregate and fill whose out-of-bag probabilities have the smallest log loss; no tree is grown for this.
-
-    Votes are left out: they have no weights, so nothing could be traced to training rows.
-    """
-    forest = model.forest_
-
-    def loss(pair: tuple[str, str]) -> float:
-        proba, _ = forest.estimate_out_of_bag(*pair)
-        return score(proba, forest.targets.labels).log_loss
-
-    aggregate, fill = min(product(("mean", "proximity"), FILLS), key=loss)
-    model.set_params(aggregate=aggregate, fill=fill)
 
 
 def _line(scores: tuple[float, float, float]) -> str:

@@ -36,12 +36,16 @@ from kernelforest.scoring import SCORINGS, Scores, score
 from kernelforest.tuning import Open, mtry_candidates, tune, warn_if_noisy
 
 # what "auto" means where there is nothing to choose by, and what `untuned` sets
-UNTUNED = {"splitter": "best", "max_features": "sqrt", "leaf_size": 1, "aggregate": "mean", "fill": "inbag"}
+UNTUNED: dict[str, Any] = {"splitter": "best", "max_features": "sqrt", "leaf_size": 1, "aggregate": "mean", "fill": "inbag"}
 CALIBRATION_ROWS = 5000  # more would not make a difference
 
 
 class KernelForestClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
-    """A random forest whose class probabilities are kernel-weighted averages of training labels.
+    """A random forest tuned for probabilities, each of them a kernel-weighted average of training labels.
+
+    Whatever is "auto" is chosen by out-of-bag score: how cuts are made, mtry, leaf size, aggregate and fill. Then the
+    out-of-bag probabilities are calibrated. Nothing is held out. Fix a parameter and only the rest is chosen; fix all, or
+    use `KernelForestClassifier.untuned()`, and it is a classic random forest.
 
     One fitted forest gives every estimate of Olson and Wyner (2018): ask `predict_proba` for another `aggregate` or `fill`
     without fitting again.
@@ -50,23 +54,30 @@ class KernelForestClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
     ----------
     n_estimators : int
         Number of trees.
-    max_features : int, float, "sqrt", "third" or "all"
+    max_features : "auto", int, float, "sqrt", "third" or "all"
         Features tried per cut (mtry), drawn without replacement: a number, a fraction of the columns, the square root of
         their number or a third of it (both rounded up), or all of them, which is bagging. A feature that is constant in
         a node does not use up a draw.
-    leaf_size : int
+    leaf_size : "auto" or int
         A node of at most this many in-bag rows is not split. Together with mtry this is the bandwidth of the kernel.
-    aggregate : "proximity", "mean" or "vote"
+    aggregate : "auto", "proximity", "mean" or "vote"
         How trees are combined. "vote": each tree votes for the largest class of its leaf, ties split. "mean": each tree
         gives the class shares of its leaf. "proximity": leaf counts are added up over the trees and divided once, so
-        that each training row weighs as its proximity to the query.
-    fill : "inbag", "all" or "oob"
+        that each training row weighs as its proximity to the query. Votes are not tried by "auto": they have no weights
+        that could be traced to training rows.
+    fill : "auto", "inbag", "all" or "oob"
         Which training rows are counted in the leaves: those the tree was grown on, as often as they were drawn; every
         row once; or only rows that the tree did not see (an honest tree).
-    splitter : "best", "extra", "random" or "random-observed"
+    splitter : "auto", "best", "extra", "random" or "random-observed"
         "best": the best cut of each candidate feature. "extra": one uniform random cut per candidate, the best of them
         is taken. "random": a random feature, cut uniformly between its smallest and largest value in the node;
-        "random-observed" cuts at the value of a random row instead. Random cuts never look at the labels.
+        "random-observed" cuts at the value of a random row instead. Random cuts never look at the labels. "auto" tries
+        the first two, or is "best" if all of the above are fixed.
+    scoring : "log_loss" or "brier"
+        What is chosen by.
+    calibration : "auto", None, "sigmoid", "isotonic", "beta" or "venn-abers"
+        A map from out-of-bag probabilities to better ones, applied to all predictions. "auto" uses it only if it helps by
+        cross-fitted out-of-bag scores, and leaves a forest alone whose parameters are all fixed.
     bootstrap : bool
         Draw rows with replacement for each tree; otherwise without.
     max_samples : int, float or None
@@ -93,8 +104,15 @@ class KernelForestClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
     ----------
     classes_, n_features_in_, feature_names_in_, feature_importances_
         As everywhere in scikit-learn.
+    tuning_ : Tuning
+        All candidates with their out-of-bag scores, if anything was tuned: `tuning_.best`, `tuning_.frame()`.
+    splitter_, max_features_, leaf_size_, aggregate_, fill_
+        What was chosen, or fixed.
+    calibration_ : Chosen
+        The calibrator, and what it was compared with.
     oob_proba_ : array of shape (n_rows, n_classes)
-        Probabilities of the training rows from the trees that did not draw them.
+        Probabilities of the training rows from the trees that did not draw them, calibrated by a map that was fitted
+        without the row.
     oob_score_ : Scores(log_loss, brier, error)
         How good those are.
     inbag_counts_ : array of shape (n_rows, n_trees)
@@ -106,10 +124,10 @@ class KernelForestClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
 
     Examples
     --------
-    >>> X = [[0.0], [0.1], [0.2], [0.8], [0.9], [1.0]]
-    >>> y = ["low", "low", "low", "high", "high", "high"]
+    >>> X = [[i / 200, i % 7] for i in range(200)]
+    >>> y = ["low" if row[0] < 0.5 else "high" for row in X]
     >>> model = KernelForestClassifier(100, random_state=0).fit(X, y)
-    >>> model.predict([[0.05], [0.95]])
+    >>> model.predict([[0.05, 3], [0.95, 3]])
     array(['low', 'high'], dtype='<U4')
 
     """
@@ -203,8 +221,8 @@ class KernelForestClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
             self.__dict__.pop(stale, None)
         if not choices.is_decided:
             warn_if_noisy(targets, labels.classes, rules.n_estimators)
-            how = {"scoring": self.scoring, "calibrated": self.calibration is not None}
-            self.tuning_ = tune(columns, targets, rules, choices, seed, **how, threads=threads, verbose=self.verbose)
+            aim: dict[str, Any] = {"scoring": self.scoring, "calibrated": self.calibration is not None}
+            self.tuning_ = tune(columns, targets, rules, choices, seed, **aim, threads=threads, verbose=self.verbose)
             best = self.tuning_.best
         else:
             best = choices.first
@@ -228,7 +246,7 @@ class KernelForestClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         fill = self.fill_ if fill is None else fill
         self._check_estimate(aggregate, fill, self.forest_.has_out_of_bag)
         proba = self.forest_.estimate(self._matrix(X), aggregate, fill, self._threads())
-        return self._shifted(self.calibration_.calibrator(proba) if meant else proba)
+        return self._corrected(proba) if meant else self._shifted(proba)
 
     def predict_log_proba(self, X: Any, aggregate: str | None = None, fill: str | None = None) -> NDArray[np.float64]:
         """Logarithm of `predict_proba`; minus infinity where a probability is zero."""
@@ -255,12 +273,12 @@ class KernelForestClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
     @property
     def oob_score_(self) -> Scores:
         """Out-of-bag log loss, Brier score and error; rows that every tree drew are left out."""
-        proba, n_trees = self._out_of_bag()
-        targets = self.forest_.targets
-        seen = (n_trees > 0) & (targets.weight > 0)
-        if not seen.any():
-            raise AttributeError("every tree drew every row, so nothing can be scored out-of-bag: use more trees or rows")
-        return score(proba[seen], targets.labels[seen], targets.weight[seen])
+        return self._score(*self._out_of_bag())
+
+    def summary(self) -> None:
+        """Print what was chosen, and what that bought over an untuned forest, by out-of-bag scores."""
+        check_is_fitted(self)
+        print("\n".join(self._summary()))
 
     @property
     def inbag_counts_(self) -> NDArray[np.int32]:
@@ -283,7 +301,7 @@ class KernelForestClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
             names = tuple(str(name) for name in getattr(self, "feature_names_in_", default))
             described = training_of(self.forest_, self._matrix, names, self.classes_, self._threads())
             self._kernel = ForestKernel(described)
-        self._kernel.meant_estimate(self.aggregate_, self.fill_)
+        self._kernel.meant_estimate(self.aggregate_, self.fill_, self._corrected)
         return self._kernel
 
     @property
@@ -388,6 +406,40 @@ class KernelForestClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         if fill == "oob" and not leaves_rows_out:
             raise ValueError("fill='oob' needs rows that a tree did not draw: set bootstrap=True or max_samples below 1.0")
 
+    def _summary(self) -> list[str]:
+        cuts = {"best": "best cuts", "extra": "one random cut each"}.get(self.splitter_, f"splitter {self.splitter_!r}")
+        method = self.calibration_.method
+        lines = [
+            f"{self.n_estimators} trees, {cuts} of {self.max_features_} of {self.n_features_in_} features per node, "
+            f"leaf_size {self.leaf_size_},",
+            f"aggregate {self.aggregate_!r}, fill {self.fill_!r}, "
+            + ("not calibrated" if method is None else f"calibrated ({method})"),
+        ]
+        if hasattr(self, "tuning_"):
+            tuning = self.tuning_
+            ways = len({(c.splitter, c.max_features) for c in tuning.candidates})
+            lines.insert(
+                0, f"Chosen by out-of-bag {self.scoring} among {len(tuning.candidates):,} candidates of {ways} forests:"
+            )
+        if not self.forest_.has_out_of_bag:
+            return [*lines, "Every tree was grown on all rows: nothing is out-of-bag, so nothing can be scored."]
+        forest, threads = self.forest_, self._threads()
+        limits = Rules(self.n_estimators).limits(len(forest.targets.drawable), self.n_features_in_)
+        classic = Forest.grow(forest.columns, forest.targets, limits, range(self.n_estimators), forest.seed, threads=threads)
+        plain, n_trees = classic.estimate_out_of_bag("mean", "inbag", threads)
+        lines.append("out-of-bag        log loss    Brier    error")
+        for name, scores in (("this forest", self.oob_score_), ("untuned forest", self._score(plain, n_trees))):
+            lines.append(f"{name:<16}  {scores.log_loss:8.4f} {scores.brier:8.4f} {scores.error:8.4f}")
+        return lines
+
+    def _score(self, proba: NDArray[np.float64], n_trees: NDArray[np.int32]) -> Scores:
+        """Score the rows that some tree did not draw."""
+        targets = self.forest_.targets
+        seen = (n_trees > 0) & (targets.weight > 0)
+        if not seen.any():
+            raise AttributeError("every tree drew every row, so nothing can be scored out-of-bag: use more trees or rows")
+        return score(proba[seen], targets.labels[seen], targets.weight[seen])
+
     def _threads(self) -> int:
         if self.n_jobs is not None and not isinstance(self.n_jobs, Integral):
             raise TypeError(f"n_jobs must be an integer or None, got {self.n_jobs!r}")
@@ -410,6 +462,10 @@ class KernelForestClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
             return class_weight
         prior = read_prior(self.prior, labels, shares)
         return None if prior is None else np.divide(prior, shares, out=np.zeros_like(prior), where=shares > 0)
+
+    def _corrected(self, proba: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Calibrate, then refer to the prior."""
+        return self._shifted(self.calibration_.calibrator(proba))
 
     def _shifted(self, proba: NDArray[np.float64]) -> NDArray[np.float64]:
         if self._shift is None:

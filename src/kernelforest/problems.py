@@ -92,7 +92,7 @@ def _softmax(z: Array) -> Array:
 
 
 def _circle(X: Array) -> Array:
-    return np.clip((28.0 - np.hypot(X[:, 0], X[:, 1])) / 20.0, 0.0, 1.0)
+    return np.asarray(np.clip((28.0 - np.hypot(X[:, 0], X[:, 1])) / 20.0, 0.0, 1.0))
 
 
 def _ten(X: Array) -> Array:
@@ -106,12 +106,12 @@ def _kinked(X: Array) -> Array:
 
 
 def _stairs(X: Array) -> Array:
-    return 0.1 + 0.2 * np.clip(np.floor(2.5 * (X[:, 0] + 1.0)), 0.0, 4.0)
+    return np.asarray(0.1 + 0.2 * np.clip(np.floor(2.5 * (X[:, 0] + 1.0)), 0.0, 4.0))
 
 
 def _board(X: Array) -> Array:
     odd = np.floor(1.5 * (X[:, :2] + 1.0)).sum(axis=1) % 2
-    return 0.15 + 0.7 * odd
+    return np.asarray(0.15 + 0.7 * odd)
 
 
 def _boxes(X: Array) -> Array:
@@ -147,7 +147,7 @@ def _mixed(X: Array) -> Array:
 def _game(X: Array) -> Array:
     """A rule of three equal neighbours in a row of a three by three board; no noise at all."""
     B = X[:, :9].reshape(-1, 3, 3) == 2
-    return (B.all(axis=1).any(axis=1) | B.all(axis=2).any(axis=1)).astype(np.float64)
+    return np.asarray(B.all(axis=1).any(axis=1) | B.all(axis=2).any(axis=1), dtype=np.float64)
 
 
 def _three(X: Array) -> Array:
@@ -157,7 +157,7 @@ def _three(X: Array) -> Array:
 
 def _rings(X: Array) -> Array:
     ring = np.minimum(np.floor(2.6 * np.hypot(X[:, 0], X[:, 1])), 3.0).astype(int)
-    return 0.1 + 0.6 * np.eye(4)[ring]
+    return np.asarray(0.1 + 0.6 * np.eye(4)[ring])
 
 
 def _named(problems: list[Problem]) -> Mapping[str, Problem]:
@@ -184,7 +184,10 @@ DEVELOPMENT = _named(
         Problem("board", partial(_uniform, 3, -1.0, 1.0), _board, "sharp, interaction"),
         Problem("boxes", partial(_uniform, 8, -1.0, 1.0), _boxes, "sharp, little noise"),
         Problem(
-            "corner", partial(_uniform, 30, -1.0, 1.0), lambda X: 0.25 + 0.5 * (X[:, :2] > -0.3).all(axis=1), "sharp, sparse"
+            "corner",
+            partial(_uniform, 30, -1.0, 1.0),
+            lambda X: np.where((X[:, :2] > -0.3).all(axis=1), 0.75, 0.25),
+            "sharp, sparse",
         ),
         Problem(
             "waves",

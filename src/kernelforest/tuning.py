@@ -73,8 +73,8 @@ class Open:
     @property
     def first(self) -> Candidate:
         """The first of each: the only one, if all is decided."""
-        values = (values[0] for values in self.__dict__.values())
-        return Candidate(*values, score=np.nan, error=np.nan, penalised=np.nan, n_trees=0, seconds=0.0)
+        chosen = self.splitter[0], self.max_features[0], self.leaf_size[0], self.aggregate[0], self.fill[0]
+        return Candidate(*chosen, score=np.nan, error=np.nan, penalised=np.nan, n_trees=0, seconds=0.0)
 
 
 @dataclass(frozen=True)
@@ -203,7 +203,7 @@ class Judge:
         sizes = way.sizes if is_last else way.sizes[::-2][::-1]
         wanted = [FILLS.index(fill) for fill in self.choices.fill]
         proba = way.probabilities(sizes, n_rows)[:, :, wanted]
-        names = list(product(sizes.tolist(), way.aggregates, self.choices.fill))
+        names: list[tuple[int, str, str]] = list(product(sizes.tolist(), way.aggregates, self.choices.fill))
         losses = self._losses(np.ascontiguousarray(proba).reshape(len(names), *proba.shape[-2:]), way.rows[:n_rows])
         weight = self.targets.weight[way.rows[:n_rows]]
         scores = losses @ weight / weight.sum()
@@ -211,7 +211,7 @@ class Judge:
         granted = unit * np.log([name[0] for name in names]) / n_rows
         grown = SPLITTER_NAMES[way.limits.splitter], way.limits.mtry
         candidates = tuple(
-            Candidate(*grown, *name, float(score), np.nan, float(score - grant), way.n_trees, way.seconds)
+            Candidate(grown[0], grown[1], *name, float(score), np.nan, float(score - grant), way.n_trees, way.seconds)
             for name, score, grant in zip(names, scores, granted, strict=True)
         )
         return Judged(candidates, losses, way.rows[:n_rows])

@@ -78,6 +78,7 @@ class Explanation:
     mass: float  # share of the weight that `n_heaviest` rows hold
     influence: NDArray[np.float64]  # (n_points,) change of the estimate without that row, in the order of `points`
     narrowest: tuple[str, ...]  # features along which K falls fastest, in units of their spread
+    corrected: float | None = None  # the estimate after calibration and prior, where the forest has them
 
     @property
     def n_heaviest(self) -> int:
@@ -123,6 +124,8 @@ class Explanation:
         if not self.classes:
             return f"value = {self.estimate:.4g}"
         p = _probability(self.estimate)
+        if self.corrected is not None and _probability(self.corrected) != p:
+            p = f"{_probability(self.corrected)} (calibrated; the weighted average is {p})"
         return f"p = {p}" if self._is_positive() else f"p({self.target}) = {p}"
 
     def _rows(self) -> str:
@@ -165,6 +168,7 @@ def explain(kernel: ForestKernel, x0: Any, aggregate: str, fill: str, mass: floa
         raise ValueError("y_train was not given to from_model, so there is no estimate to explain")
     if training.classes is None and training.values.shape[1] > 1:
         raise ValueError(f"explain needs one target, the forest has {training.values.shape[1]}: explain them one by one")
+    meant = (aggregate, fill) == (training.aggregate, training.fill)
     points, shared = _vote(training, x0, aggregate, fill, kernel)
     shares = points.weight @ training.values[points.rows]
     target = int(shares.argmax()) if len(shares) > 2 else len(shares) - 1
@@ -182,6 +186,7 @@ def explain(kernel: ForestKernel, x0: Any, aggregate: str, fill: str, mass: floa
         float(mass),
         without - shares[target],
         narrowest_features(kernel, x0)[:_NARROWEST],
+        float(training.correct(shares[None])[0, target]) if training.correct is not None and meant else None,
     )
 
 

@@ -93,9 +93,11 @@ class ForestKernel:
             return kernel
         return cls(training_from(fitted, X_train, y_train, weight=weight, n_jobs=n_jobs))
 
-    def meant_estimate(self, aggregate: str, fill: str) -> None:
-        """Set the estimate that is meant when none is named."""
-        self._training = replace(self._training, aggregate=aggregate, fill=fill)
+    def meant_estimate(
+        self, aggregate: str, fill: str, correct: Callable[[NDArray[np.float64]], NDArray[np.float64]] | None = None
+    ) -> None:
+        """Set the estimate that is meant when none is named, and what is done to its probabilities afterwards."""
+        self._training = replace(self._training, aggregate=aggregate, fill=fill, correct=correct)
 
     @property
     def n_rows(self) -> int:

@@ -31,6 +31,7 @@ class Training:
     threads: int = 1
     aggregate: str = "proximity"  # the estimate that is meant when none is named: what the forest itself predicts
     fill: str = "inbag"
+    correct: Callable[[NDArray[np.float64]], NDArray[np.float64]] | None = None  # calibration of that estimate, if any
 
     @property
     def row_weights(self) -> NDArray[np.float64]:
