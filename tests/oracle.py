@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
+from scipy.optimize import minimize
 
 from kernelforest._engine.layout import CATEGORICAL, COLUMN, LISTED_LEFT, MISSING_LEFT
 
@@ -308,6 +309,51 @@ def out_of_bag_probabilities(forest, training, draws, aggregate, fill) -> np.nda
                 opinions.append(opinion(masses, aggregate))
         out.append(combine(opinions, shares))
     return np.array(out)
+
+
+# ---- bandwidth ----
+
+
+def end_of(forest, tree: int, row, leaf_size: int) -> int:
+    """The node in which a row ends when nodes of at most this many draws are not split."""
+    nodes = path(forest, tree, row)
+    return next((node for node in nodes if size_of(forest, tree, node) <= leaf_size), nodes[-1])
+
+
+def out_of_bag_under(forest, leaf_size, training, draws, aggregate, fill) -> np.ndarray:
+    """Out-of-bag probabilities of a deep forest whose trees are cut off at this leaf size."""
+    rows, labels, weights, n_classes = training
+    ends = [[end_of(forest, tree, row, leaf_size) for tree in range(forest.n_trees)] for row in rows]
+    filled = fill_leaves(fill, ends, labels, weights, draws, n_classes)
+    shares = class_shares(labels, weights, n_classes)
+    out = []
+    for i, label in enumerate(labels):
+        opinions = []
+        for tree, end in enumerate(ends[i]):
+            if draws[i][tree] == 0:
+                masses = list(filled[tree, end])
+                masses[label] -= count_in(fill, 0, float(weights[i]))
+                opinions.append(opinion(masses, aggregate))
+        out.append(combine(opinions, shares))
+    return np.array(out)
+
+
+def sharpened(p, hits, weights, floor: float, ridge: float) -> np.ndarray:
+    """Chances of a hit after the slope >= 0 and shift of the log odds with the least log loss, held near one and zero."""
+    odds = [math.log(max(floor, q)) - math.log(max(floor, 1.0 - q)) for q in p]
+
+    def chance(line, z) -> float:
+        return 1.0 / (1.0 + math.exp(-min(700.0, max(-700.0, line[0] * z + line[1]))))
+
+    def loss(line) -> float:
+        total = ridge / 2 * ((line[0] - 1.0) ** 2 + line[1] ** 2)
+        for z, hit, weight in zip(odds, hits, weights, strict=True):
+            q = chance(line, z)
+            total -= weight * math.log(max(1e-300, q if hit else 1.0 - q))
+        return total
+
+    line = minimize(loss, [1.0, 0.0], method="L-BFGS-B", bounds=[(0.0, None), (None, None)], options={"ftol": 1e-14}).x
+    return np.array([chance(line, z) for z in odds])
 
 
 # ---- small tables with ties, gaps and levels ----

@@ -1,5 +1,6 @@
 """scikit-learn's own checks of an estimator. None is skipped; what cannot hold says why."""
 
+import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from kernelforest import KernelForestClassifier
@@ -18,8 +19,10 @@ def expected_failures(estimator):
     return failures
 
 
+@pytest.mark.filterwarnings("ignore::kernelforest.tuning.TuningWarning")  # the tables of these checks are tiny
 @parametrize_with_checks(
     [
+        KernelForestClassifier(n_estimators=50, random_state=0),
         KernelForestClassifier.untuned(n_estimators=10, random_state=0),
         KernelForestClassifier.untuned(n_estimators=10, splitter="extra", aggregate="mean", fill="all", random_state=0),
         KernelForestClassifier.untuned(n_estimators=20, leaf_size=10, splitter="random", fill="oob", random_state=0),

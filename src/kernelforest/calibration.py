@@ -4,7 +4,9 @@ An out-of-bag probability never saw the label of its row, so the rows that grew 
 probabilities: nothing has to be held out. Four maps are known (`METHODS`). Two scale the logarithms of the
 probabilities, p_k' ~ p_k^a_k exp(c_k) with a_k >= 0, divided by the sum:
 
-- `sigmoid`: one exponent for all classes (temperature and shifts). Of two classes, that is Platt's logit p' = a logit p + c.
+- `sigmoid`: one exponent for all classes (temperature and shifts). Of two classes, that is logit p' = a logit p + c. Or the
+  same with 2 p_k in the place of log p_k, which never becomes quite sure: logit p' = a (4p - 2) + c, Platt's map of a score.
+  The one with the smaller log loss is taken.
 - `beta`: an exponent for each class (vector scaling). Of two classes, that is the beta calibration of Kull et al. (2017).
 
 Two are isotonic regressions, each class against the rest; of more than two classes, then divided by the sum:
@@ -56,15 +58,17 @@ class Identity:
 
 @dataclass(frozen=True, eq=False)
 class Scaling:
-    """Multiply log p by a slope, add a shift, divide by the sum."""
+    """Multiply log p (or 2 p) by a slope, add a shift, take powers and divide by the sum."""
 
     slope: Floats  # (n_classes,) >= 0
     shift: Floats  # (n_classes,) sums to zero
     floor: float  # smaller probabilities are read as this one: n rows cannot tell them apart
+    linear: bool = False  # scale 2 p, not log p
 
     def __call__(self, proba: Floats) -> Floats:
         """Calibrated probabilities, (n_rows, n_classes)."""
-        return np.exp(log_softmax(_logs(proba, self.floor) * self.slope + self.shift, axis=1))  # type: ignore[no-any-return]
+        x = 2.0 * proba if self.linear else _logs(proba, self.floor)
+        return np.exp(log_softmax(x * self.slope + self.shift, axis=1))  # type: ignore[no-any-return]
 
 
 @dataclass(frozen=True, eq=False)
@@ -363,9 +367,12 @@ def _scaling(p: Floats, y: Numbers, w: Floats, shared: bool) -> Scaling:
     slopes = np.ones((n_classes, 1)) if shared else np.eye(n_classes)
     parts = block_diag(slopes, np.eye(n_classes))
     lower = np.repeat([-1.0, -np.inf], (slopes.shape[1], n_classes))  # a slope is >= 0
-    change, _ = _newton(_logs(p, floor), y, w, parts, lower)
-    slope, shift = (parts @ change).reshape(2, n_classes)
-    return Scaling(np.maximum(1.0 + slope, 0.0), shift - shift.mean(), floor)
+    fits = []
+    for linear in (False, True) if shared else (False,):
+        change, _ = _newton(2.0 * p if linear else _logs(p, floor), y, w, parts, lower)
+        slope, shift = (parts @ change).reshape(2, n_classes)
+        fits.append(Scaling(np.maximum(1.0 + slope, 0.0), shift - shift.mean(), floor, linear))
+    return min(fits, key=lambda fit: float(w @ losses(fit(p), y, "log_loss")))
 
 
 def _newton(x: Floats, y: Numbers, w: Floats, parts: Floats, lower: Floats) -> tuple[Floats, Floats]:

@@ -174,34 +174,57 @@ def sharpen_many(x, labels, weight, shift, q, seen):
     return slope
 
 
+@jit
+def read_scale(proba, floor, linear, x):
+    """What a sigmoid sees of probabilities: their logarithms, or twice themselves (see calibration.py)."""
+    for i in range(x.shape[0]):
+        for c in range(x.shape[1]):
+            x[i, c] = 2.0 * proba[i, c] if linear else np.log(max(floor, proba[i, c]))
+
+
+@jit
+def row_loss(q, label, floor, squared):
+    """The log loss or Brier score of one row."""
+    if not squared:
+        return -np.log(max(floor, q[label]))
+    square = 1.0 - 2.0 * q[label]
+    for c in range(q.shape[0]):
+        square += q[c] * q[c]
+    return square * (0.5 if q.shape[0] == 2 else 1.0)
+
+
+@jit
+def sharpened_losses(x, labels, weight, floor, squared, spare, losses):
+    """Fit a sigmoid and note the loss of every row after it. Returns their weighted sum."""
+    logit, shift, q, seen = spare
+    shift[:] = 0.0
+    if x.shape[1] == 2:
+        for i in range(x.shape[0]):
+            logit[i] = x[i, 1] - x[i, 0]
+        slope, shift[1] = sharpen_two(logit, labels, weight)
+    else:
+        slope = sharpen_many(x, labels, weight, shift, q, seen)
+    total = 0.0
+    for i in range(x.shape[0]):
+        scale_row(x[i], slope, shift, q)
+        losses[i] = row_loss(q, labels[i], floor, squared)
+        total += weight[i] * losses[i]
+    return total
+
+
 @allocating
 def score_candidates(proba, labels, weight, floor, sharpened, squared, losses):
-    """Loss of every row under every candidate, (candidates, rows); first sharpened, if asked for."""
+    """Loss of every row under every candidate, (candidates, rows); if asked for, after the better of two sigmoids."""
     n_candidates, n_rows, n_classes = proba.shape
-    x, shift = np.empty((n_rows, n_classes)), np.zeros(n_classes)
-    logit, q, seen = np.empty(n_rows), np.empty(n_classes), np.empty(n_classes)
+    x, other = np.empty((n_rows, n_classes)), np.empty(n_rows)
+    spare = np.empty(n_rows), np.empty(n_classes), np.empty(n_classes), np.empty(n_classes)
     for k in range(n_candidates):
-        slope = 1.0
-        shift[:] = 0.0
-        for i in range(n_rows):
-            for c in range(n_classes):
-                x[i, c] = np.log(max(floor, proba[k, i, c]))
-            logit[i] = x[i, n_classes - 1] - x[i, 0]
-        if sharpened and n_classes == 2:
-            slope, shift[1] = sharpen_two(logit, labels, weight)
-        elif sharpened and n_classes > 2:
-            slope = sharpen_many(x, labels, weight, shift, q, seen)
-        for i in range(n_rows):
-            if sharpened:
-                scale_row(x[i], slope, shift, q)
-            else:
-                for c in range(n_classes):
-                    q[c] = proba[k, i, c]
-            own = q[labels[i]]
-            if squared:
-                square = 1.0 - 2.0 * own
-                for c in range(n_classes):
-                    square += q[c] * q[c]
-                losses[k, i] = square * (0.5 if n_classes == 2 else 1.0)
-            else:
-                losses[k, i] = -np.log(max(floor, own))
+        if not sharpened:
+            for i in range(n_rows):
+                losses[k, i] = row_loss(proba[k, i], labels[i], floor, squared)
+            continue
+        read_scale(proba[k], floor, False, x)
+        total = sharpened_losses(x, labels, weight, floor, squared, spare, losses[k])
+        read_scale(proba[k], floor, True, x)
+        if sharpened_losses(x, labels, weight, floor, squared, spare, other) < total:
+            losses[k] = other

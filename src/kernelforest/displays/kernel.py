@@ -1,9 +1,4 @@
-"""Numbers of a kernel become pictures: what the kernel says about a point enters, drawings leave.
-
-As in scikit-learn a display holds numbers: `from_kernel` computes, `frame` shows them as a table, `plot` draws and leaves
-the axes in `ax_` and `figure_`. Only `plot` needs matplotlib. Colours are those of Okabe and Ito, which the colour-blind can
-tell apart; shapes or brightness repeat what they say, for print without colour.
-"""
+"""What a kernel says about a point enters, drawings leave."""
 
 from __future__ import annotations
 
@@ -13,13 +8,12 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from kernelforest.displays.canvas import BLUE, COLOURS, ORANGE, axes
 from kernelforest.kernel import ForestKernel
 from kernelforest.kernel.explain import VotingPoints, check_mass, narrowest_features
 from kernelforest.kernel.points import feature_number
 from kernelforest.kernel.shape import DerivativeImportance, Derivatives, LevelSets, Profile
 
-BLUE, ORANGE = "#0072B2", "#E69F00"
-_COLOURS = (BLUE, ORANGE, "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442")
 _MARKERS = (("o", np.pi / 4), ("s", 1.0), ("^", 0.5), ("D", 1.0), ("v", 0.5))  # and their area, in squares of their width
 _LARGEST, _ALL = 500.0, 4000.0  # square points: most for one row, and for all rows together
 
@@ -94,7 +88,7 @@ class VotingPointsDisplay:
             For `ax.scatter` of the voting points.
 
         """
-        ax = _axes(ax, (7.0, 5.2))
+        ax = axes(ax, (7.0, 5.2))
         points = self.points
         style: dict[str, Any] = {"alpha": 0.8, "edgecolors": "black", "zorder": 3} | kw
         size = points.weight * (min(_ALL, _LARGEST / points.weight.max()) if area is None else area)
@@ -106,7 +100,7 @@ class VotingPointsDisplay:
             for number, label in enumerate(self.classes):
                 mine = np.array([own == label for own in points.label.tolist()], dtype=bool)
                 marker, filled = _MARKERS[number % len(_MARKERS)]
-                look = {"color": _COLOURS[number % len(_COLOURS)], "marker": marker, "label": f"y = {label}"}
+                look = {"color": COLOURS[number % len(COLOURS)], "marker": marker, "label": f"y = {label}"}
                 ax.scatter(*where[mine].T, **({"s": size[mine] / filled, "linewidths": line[mine]} | look | style))
         else:
             known = points.label.ndim == 1 and not np.isnan(points.label).any()
@@ -148,7 +142,7 @@ class ProfileDisplay:
 
     def plot(self, ax: Any = None, **kw: Any) -> Self:
         """Draw on `ax`; `kw` goes to `ax.stairs`."""
-        ax = _axes(ax, (6.0, 3.6))
+        ax = axes(ax, (6.0, 3.6))
         reach = np.append(self.profile.h, 0.0)
         margin = 0.05 * np.ptp(reach) or 1.0
         ends = np.concatenate([[reach.min() - margin], self.profile.h, [reach.max() + margin]])
@@ -202,7 +196,7 @@ class DerivativesDisplay:
         unit = found.h if scaled else np.ones(len(found.names))
         right, left = found.right * unit, found.left * unit
         order = _largest(np.abs(right) + np.abs(left), most)
-        ax = _axes(ax, _size_of_list(len(order)))
+        ax = axes(ax, _size_of_list(len(order)))
         lines = np.arange(len(order))
         ax.hlines(lines, *np.sort([left[order], right[order]], axis=0), color="#AAAAAA", linewidth=1.0, zorder=1)
         style = {"linestyle": "none", "markersize": 7.0, "markeredgecolor": "black", "markeredgewidth": 0.6} | kw
@@ -252,7 +246,7 @@ class DerivativeImportanceDisplay:
         unit = np.divide(found.per_sd, found.mean, out=np.zeros(len(found.names)), where=found.mean > 0)
         mean, error = (found.per_sd, found.error * unit) if scaled else (found.mean, found.error)
         order = _largest(mean, most)
-        ax = _axes(ax, _size_of_list(len(order)))
+        ax = axes(ax, _size_of_list(len(order)))
         style = {"color": BLUE, "ecolor": "black", "capsize": 2.5, "height": 0.65} | kw
         ax.barh(np.arange(len(order)), mean[order], xerr=error[order], **style)
         _list_features(ax, order, found.names)
@@ -281,7 +275,7 @@ class LevelSetsDisplay:
 
     def plot(self, ax: Any = None, *, levels: Any = 10, **kw: Any) -> Self:
         """Draw contours on `ax`; `levels` is their number or their values, `kw` goes to `ax.contourf`."""
-        ax = _axes(ax, (5.8, 5.2))
+        ax = axes(ax, (5.8, 5.2))
         x, y, k = self.sets.x, self.sets.y, self.sets.k.T  # matplotlib has y along the rows
         steps = np.linspace(0.0, 1.0, levels + 1) if isinstance(levels, int) else levels
         filled = ax.contourf(x, y, k, **({"levels": steps, "cmap": "cividis"} | kw))
@@ -294,14 +288,6 @@ class LevelSetsDisplay:
         ax.legend(loc="best", framealpha=1.0)
         self.ax_, self.figure_ = ax, ax.figure
         return self
-
-
-def _axes(ax: Any, size: tuple[float, float]) -> Any:
-    try:
-        import matplotlib.pyplot as plt
-    except ImportError:
-        raise ImportError("drawing needs matplotlib: pip install 'kernelforest[plot]'") from None
-    return plt.subplots(figsize=size, layout="constrained")[1] if ax is None else ax
 
 
 def _pair(names: tuple[str, ...], features: Any) -> tuple[int, int]:

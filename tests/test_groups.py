@@ -1,0 +1,291 @@
+"""Groups: rows that belong together are drawn together, so out-of-bag means from groups the tree has not seen."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from sklearn.model_selection import GroupKFold, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+import oracle
+from kernelforest import KernelForestClassifier
+from kernelforest.data import read_groups
+from kernelforest.tuning import TuningWarning
+from oracle import draw_table
+
+KINDS = ("missing", "numeric", "categorical")
+quick = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True)
+
+
+def fit(X, y, groups, weight=None, *, tuned: bool = False, **rules) -> KernelForestClassifier:
+    make = KernelForestClassifier if tuned else KernelForestClassifier.untuned
+    return make(**{"n_estimators": 60 if tuned else 10, "random_state": 0, **rules}).fit(X, y, weight, groups=groups)
+
+
+def repeated(seed: int = 0, n_groups: int = 40, size: int = 6):
+    """Near-copies of one row per group, and labels that say nothing but the group."""
+    rng = np.random.default_rng(seed)
+    groups = np.repeat(np.arange(n_groups), size)
+    X = np.repeat(rng.random((n_groups, 4)), size, axis=0) + rng.normal(0, 1e-3, (n_groups * size, 4))
+    y = np.repeat(rng.permutation(np.arange(n_groups) % 2), size)
+    order = rng.permutation(len(y))
+    return X[order], y[order], groups[order]
+
+
+def counts_by_group(model: KernelForestClassifier, groups) -> dict:
+    return {g: model.inbag_counts_[groups == g] for g in np.unique(groups)}
+
+
+# ---- what is drawn ----
+
+
+@given(
+    seed=st.integers(0, 10**6),
+    n=st.integers(2, 60),
+    n_groups=st.integers(1, 20),
+    sampling=st.sampled_from([{}, {"bootstrap": False, "max_samples": 0.5}, {"max_samples": 0.7}]),
+    splitter=st.sampled_from(["best", "extra", "random"]),
+)
+@quick
+def test_the_rows_of_a_group_are_drawn_together(seed, n, n_groups, sampling, splitter):
+    table = draw_table(seed, n, KINDS, 2)
+    groups = np.random.default_rng(seed).integers(0, n_groups, n)
+    model = fit(table.X, table.y, groups, splitter=splitter, random_state=seed, **sampling)
+    drawn = counts_by_group(model, groups)
+    units = np.array([counts[0] for counts in drawn.values()])
+    for counts in drawn.values():
+        np.testing.assert_array_equal(counts, np.broadcast_to(counts[0], counts.shape))
+    share = sampling.get("max_samples", 1.0)
+    np.testing.assert_array_equal(units.sum(axis=0), max(1, int(share * len(drawn) + 1e-9)))
+    if not sampling.get("bootstrap", True):
+        assert units.max() == 1
+
+
+def test_a_row_out_of_bag_has_no_group_in_bag():
+    X, y, groups = repeated()
+    drawn = fit(X, y, groups).inbag_counts_ > 0
+    for tree in drawn.T:
+        assert not set(groups[tree]) & set(groups[~tree])
+        assert len(set(groups[~tree])) > 5  # about a third of 40
+
+
+def test_the_root_holds_every_row_of_the_drawn_groups():
+    table = draw_table(1, 50, KINDS, 3)
+    groups = np.random.default_rng(0).integers(0, 9, 50)
+    model = fit(table.X, table.y, groups, categorical_features=table.categorical)
+    forest = model.forest_
+    np.testing.assert_array_equal(forest.sizes[forest.starts[:-1, 0]], model.inbag_counts_.sum(axis=0))
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_estimates_with_groups_follow_the_definition(weighted):
+    table = draw_table(1, 50, KINDS, 3)
+    groups = np.random.default_rng(0).integers(0, 12, 50)
+    weights = np.random.default_rng(1).integers(0, 4, 50).astype(float) if weighted else np.ones(50)
+    model = fit(table.X, table.y, groups, weights, categorical_features=table.categorical, leaf_size=4)
+    training, draws = table.training(weights, 3), model.inbag_counts_
+    for aggregate in oracle.AGGREGATES:
+        expected = oracle.probabilities(model.forest_, table.X, training, draws, aggregate, "inbag")
+        np.testing.assert_allclose(model.predict_proba(table.X, aggregate), expected, rtol=1e-9, atol=1e-12)
+        expected = oracle.out_of_bag_probabilities(model.forest_, training, draws, aggregate, "inbag")
+        np.testing.assert_allclose(model.forest_.estimate_out_of_bag(aggregate, "inbag")[0], expected, rtol=1e-9, atol=1e-12)
+
+
+def test_every_group_is_drawn_equally_often():
+    X, y, groups = repeated(n_groups=15, size=2)
+    counts = fit(X, y, groups, n_estimators=3000).inbag_counts_
+    mean, error = counts.mean(axis=1), counts.std(axis=1) / np.sqrt(3000)
+    assert (abs(mean - 1.0) < 4 * error).all()
+
+
+def test_max_samples_counts_groups():
+    X, y, groups = repeated()
+    for given_as in (7, 0.2):
+        counts = fit(X, y, groups, bootstrap=False, max_samples=given_as).inbag_counts_
+        np.testing.assert_array_equal(counts.sum(axis=0), 6 * (7 if given_as == 7 else 8))
+    with pytest.raises(ValueError, match="max_samples must be an integer from 1 to the number of rows"):
+        fit(X, y, groups, max_samples=41)
+
+
+# ---- groups of one row are rows ----
+
+
+@pytest.mark.parametrize("splitter", ["best", "extra", "random", "random-observed"])
+def test_groups_of_one_row_change_nothing(splitter):
+    table = draw_table(3, 80, KINDS, 3)
+    rules = {"categorical_features": table.categorical, "splitter": splitter}
+    one, other = (fit(table.X, table.y, g, **rules) for g in (None, np.arange(80)))
+    np.testing.assert_array_equal(one.inbag_counts_, other.inbag_counts_)
+    np.testing.assert_array_equal(one.forest_.nodes, other.forest_.nodes)
+    np.testing.assert_array_equal(one.predict_proba(table.X), other.predict_proba(table.X))
+
+
+def test_groups_of_one_row_change_no_tuned_forest_either():
+    table = draw_table(3, 150, KINDS, 2, grid=100)
+    one, other = (fit(table.X, table.y, g, tuned=True, fill="inbag") for g in (None, np.arange(150)))
+    np.testing.assert_array_equal(one.predict_proba(table.X), other.predict_proba(table.X))
+    assert [c[:8] for c in one.tuning_.candidates] == pytest.approx([c[:8] for c in other.tuning_.candidates], nan_ok=True)
+
+
+def test_names_of_groups_do_not_matter_but_their_order():
+    X, y, groups = repeated()
+    names = np.array([f"person {g:03d}" for g in groups])
+    one = fit(X, y, groups)
+    for same in (names, groups * 10 - 5, names.tolist(), pd.Series(names), pd.Categorical(names), groups.astype(float)):
+        np.testing.assert_array_equal(fit(X, y, same).inbag_counts_, one.inbag_counts_)
+
+
+# ---- weights ----
+
+
+def test_rows_of_weight_zero_are_never_drawn_nor_do_their_groups_count():
+    X, y, groups = repeated()
+    weight = np.ones(len(y))
+    weight[::5] = 0.0
+    weight[groups < 10] = 0.0
+    model = fit(X, y, groups, weight)
+    counts = model.inbag_counts_
+    assert counts[weight == 0].max() == 0
+    seen = weight > 0
+    for g in np.unique(groups[seen]):
+        mine = counts[seen & (groups == g)]
+        np.testing.assert_array_equal(mine, np.broadcast_to(mine[0], mine.shape))
+    units = np.array([counts[seen & (groups == g)][0] for g in np.unique(groups[seen])])
+    assert len(units) == 30
+    np.testing.assert_array_equal(units.sum(axis=0), 30)
+
+
+def test_tuning_works_with_groups_and_rows_of_weight_zero():
+    X, y, groups = repeated()
+    weight = np.where(np.arange(len(y)) % 5 == 0, 0.0, 1.0)
+    model = fit(X, y, groups, weight, tuned=True)
+    assert model.tuning_.n_rows == (weight > 0).sum()
+    np.testing.assert_allclose(model.predict_proba(X).sum(axis=1), 1.0)
+
+
+# ---- tuning ----
+
+
+def entropy(y) -> float:
+    shares = np.bincount(y) / len(y)
+    return float(-shares @ np.log(shares))
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("tuned", [False, True])
+def test_repeated_rows_flatter_a_forest_that_does_not_know_of_them(seed, tuned):
+    X, y, groups = repeated(seed)
+    flattered, honest = (fit(X, y, g, tuned=tuned, n_estimators=60).oob_score_.log_loss for g in (None, groups))
+    assert flattered < 0.2
+    assert honest > entropy(y) - 0.01
+
+
+def test_with_groups_only_the_in_bag_fill_is_tried():
+    X, y, groups = repeated()
+    model = fit(X, y, groups, tuned=True)
+    assert {c.fill for c in model.tuning_.candidates} == {"inbag"}
+    assert {c.aggregate for c in model.tuning_.candidates} == {"mean", "proximity"}
+    assert max(c.leaf_size for c in model.tuning_.candidates) == len(y) // 2
+
+
+@pytest.mark.parametrize("tuned", [False, True])
+@pytest.mark.parametrize("fill", ["all", "oob"])
+def test_other_fills_are_refused_with_groups(tuned, fill):
+    X, y, groups = repeated()
+    with pytest.raises(ValueError, match=f"fill must be 'inbag' or 'auto' with groups, got '{fill}'"):
+        fit(X, y, groups, tuned=tuned, fill=fill)
+
+
+def test_the_standard_error_counts_groups():
+    # six near-copies of a row tell no more than one: errors are about as large as those of one row per group
+    rng = np.random.default_rng(0)
+    n_groups = 120
+    Z = rng.random((n_groups, 3))
+    hit = (rng.random(n_groups) < 0.2 + 0.6 * (Z[:, 0] > 0.5)).astype(int)
+    groups = np.repeat(np.arange(n_groups), 6)
+    rules = {"tuned": True, "calibration": None, "max_features": 1, "splitter": "best", "aggregate": "mean", "fill": "inbag"}
+    grouped = fit(np.repeat(Z, 6, axis=0), np.repeat(hit, 6), groups, **rules).tuning_
+    single = fit(Z, hit, None, **rules).tuning_
+    worst = [max(c.error for c in tuning.candidates) for tuning in (grouped, single)]
+    assert 0.5 < worst[0] / worst[1] < 2.0
+
+
+def test_few_groups_are_left_untuned():
+    X, y, groups = repeated(n_groups=9, size=20)
+    assert not hasattr(fit(X, y, groups, tuned=True), "tuning_")
+    X, y, groups = repeated(n_groups=10, size=20)
+    assert hasattr(fit(X, y, groups, tuned=True), "tuning_")
+
+
+def test_one_group_leaves_nothing_out():
+    X, y, _ = repeated(n_groups=10, size=2)
+    model = fit(X, y, np.zeros(20), tuned=True)
+    assert (model.inbag_counts_ == 1).all()
+    with pytest.warns(UserWarning, match="20 of 20 rows were drawn by every tree"):
+        np.testing.assert_allclose(model.oob_proba_, 0.5)
+
+
+@pytest.mark.parametrize("calibration", ["sigmoid", "isotonic"])
+def test_out_of_bag_probabilities_are_calibrated_without_the_group(calibration):
+    X, y, groups = repeated()
+    model = fit(X, y, groups, tuned=True, calibration=calibration)
+    assert model.oob_score_.log_loss > entropy(y) - 0.01
+
+
+def test_threads_change_nothing_with_groups():
+    X, y, groups = repeated()
+    one, two = (fit(X, y, groups, tuned=True, n_jobs=n) for n in (1, 2))
+    assert one.predict_proba(X).tobytes() == two.predict_proba(X).tobytes()
+    assert one.oob_proba_.tobytes() == two.oob_proba_.tobytes()
+
+
+# ---- at the door ----
+
+
+@pytest.mark.parametrize(
+    ("groups", "reason"),
+    [
+        (np.zeros(5), r"groups must have shape \(240,\), got \(5,\)"),
+        (np.zeros((240, 1)), r"groups must have shape \(240,\), got \(240, 1\)"),
+        (np.where(np.arange(240) == 7, np.nan, 1.0), "groups must have no missing values, got one at row 7"),
+        (np.array([None if i == 3 else "a" for i in range(240)], object), "no missing values, got one at row 3"),
+        (np.array(["a", 1] * 120, object), "groups must hold values of one kind"),
+    ],
+)
+def test_groups_that_make_no_sense_are_refused(groups, reason):
+    X, y, _ = repeated()
+    with pytest.raises(ValueError, match=reason):
+        fit(X, y, groups)
+
+
+def test_groups_are_numbered_in_sorted_order():
+    assert read_groups(["b", "a", "b", "c"], 4).tolist() == [1, 0, 1, 2]
+    assert read_groups(None, 4) is None
+
+
+# ---- inside scikit-learn ----
+
+
+def test_groups_reach_the_forest_through_a_pipeline():
+    X, y, groups = repeated()
+    pipeline = make_pipeline(StandardScaler(), KernelForestClassifier.untuned(10, random_state=0))
+    pipeline.fit(X, y, kernelforestclassifier__groups=groups)
+    np.testing.assert_array_equal(pipeline[-1].inbag_counts_, fit(X, y, groups).inbag_counts_)
+
+
+def test_cross_validation_hands_groups_to_every_fold():
+    X, y, groups = repeated()
+    model = KernelForestClassifier(50, random_state=0)
+    rules = {"cv": GroupKFold(3), "scoring": "neg_log_loss", "error_score": "raise"}
+    scores = cross_val_score(model, X, y, groups=groups, params={"groups": groups}, **rules)
+    assert scores.mean() < -0.9 * np.log(2)  # nothing can be learned about new groups
+
+
+def test_a_warning_counts_rows_not_groups():
+    X, y, groups = repeated(n_groups=10, size=6)
+    with pytest.warns(TuningWarning, match="scores of 60 rows"):
+        fit(X, y, groups, tuned=True)
