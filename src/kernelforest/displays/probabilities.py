@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from kernelforest.calibration import Reliability, reliability
-from kernelforest.displays.canvas import BLUE, axes
+from kernelforest.displays.canvas import BLUE, SKY, axes
 from kernelforest.kernel.points import as_table
 
 Floats = NDArray[np.float64]
@@ -141,7 +141,7 @@ class SharpnessDisplay:
     def plot(self, ax: Any = None, **kw: Any) -> Self:
         """Draw on `ax`; `kw` goes to `ax.stairs`."""
         ax = axes(ax, (5.0, 3.4))
-        style = {"fill": True, "facecolor": "#56B4E9", "edgecolor": BLUE, "linewidth": 1.0} | kw
+        style = {"fill": True, "facecolor": SKY, "edgecolor": BLUE, "linewidth": 1.0} | kw
         ax.stairs(self.share, self.edges, **style)
         if self.base_rate is not None:
             ax.axvline(self.base_rate, color="black", linestyle="--", linewidth=1.2, label=f"base rate {self.base_rate:.3g}")

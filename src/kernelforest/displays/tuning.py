@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from kernelforest.displays.canvas import BESIDE, ORANGE, PALE, panels, shades, spread, star
+from kernelforest.displays.canvas import BESIDE, ORANGE, PALE, SKY, panels, shades, spread, star
 from kernelforest.growing import SPLITTERS
 from kernelforest.kernel.points import as_table
 from kernelforest.tuning import FIRST_ROWS, Candidate, Tuning
@@ -218,7 +218,7 @@ class BandwidthPathDisplay:
         section, best = self.section, self.section.best
         way = next(w for w in section.ways if (w.splitter, w.max_features) == best[:2])
         low, high = way.score - way.error, way.score + way.error
-        ax.fill_between(way.leaf_size, low, high, color="#56B4E9", alpha=0.35, linewidth=0, zorder=0)
+        ax.fill_between(way.leaf_size, low, high, color=SKY, alpha=0.35, linewidth=0, zorder=0)
         star(ax, best.leaf_size, best.score, section.name_of_best(), ORANGE if section.is_chosen else "white")
 
     def _explain(self, drawn: tuple[Any, ...]) -> None:
@@ -230,7 +230,7 @@ class BandwidthPathDisplay:
         entries = marked.get_legend_handles_labels()[0]
         entries += [
             Line2D([], [], color="black", linestyle=":", linewidth=1.0, label="score of the chosen one"),
-            Patch(facecolor="#56B4E9", alpha=0.35, label="1 standard error of the\ndifference to the chosen one"),
+            Patch(facecolor=SKY, alpha=0.35, label="1 standard error of the\ndifference to the chosen one"),
             Line2D([], [], color=shades(1)[0], linewidth=1.8, label=f"stayed to the end:\n{section.best.n_trees} trees"),
         ]
         if not all(section.stayed(way) for way in section.ways):
