@@ -338,22 +338,27 @@ def out_of_bag_under(forest, leaf_size, training, draws, aggregate, fill) -> np.
     return np.array(out)
 
 
-def sharpened(p, hits, weights, floor: float, ridge: float) -> np.ndarray:
-    """Chances of a hit after the slope >= 0 and shift of the log odds with the least log loss, held near one and zero."""
-    odds = [math.log(max(floor, q)) - math.log(max(floor, 1.0 - q)) for q in p]
+def sigmoid_of(scores, hits, weights, ridge: float) -> np.ndarray:
+    """Chances of a hit by the slope >= 0 and shift of scores with the least log loss, held near one and zero."""
 
     def chance(line, z) -> float:
         return 1.0 / (1.0 + math.exp(-min(700.0, max(-700.0, line[0] * z + line[1]))))
 
     def loss(line) -> float:
         total = ridge / 2 * ((line[0] - 1.0) ** 2 + line[1] ** 2)
-        for z, hit, weight in zip(odds, hits, weights, strict=True):
+        for z, hit, weight in zip(scores, hits, weights, strict=True):
             q = chance(line, z)
             total -= weight * math.log(max(1e-300, q if hit else 1.0 - q))
         return total
 
     line = minimize(loss, [1.0, 0.0], method="L-BFGS-B", bounds=[(0.0, None), (None, None)], options={"ftol": 1e-14}).x
-    return np.array([chance(line, z) for z in odds])
+    return np.array([chance(line, z) for z in scores])
+
+
+def sharpened(p, hits, weights, floor: float, ridge: float) -> list[np.ndarray]:
+    """Chances after a sigmoid of their log odds, and after one of 4p - 2; candidates are scored by the better of the two."""
+    odds = [math.log(max(floor, q)) - math.log(max(floor, 1.0 - q)) for q in p]
+    return [sigmoid_of(scores, hits, weights, ridge) for scores in (odds, [4.0 * q - 2.0 for q in p])]
 
 
 # ---- small tables with ties, gaps and levels ----

@@ -110,7 +110,8 @@ def test_quantiles_do_not_see_the_scale_of_a_feature():
 def test_ranges_do_not_see_the_unit_of_a_feature():
     X, y = table(300, 4)
     plain, other = (
-        fit_naive(KernelForestClassifier.untuned(30, random_state=0).fit(X * unit, y).kernel_, n_rows=30) for unit in (1.0, 1024.0)
+        fit_naive(KernelForestClassifier.untuned(30, random_state=0).fit(X * unit, y).kernel_, n_rows=30)
+        for unit in (1.0, 1024.0)
     )
     assert np.allclose(plain.weights, other.weights)
     assert np.allclose(other.unit, 1024.0 * plain.unit)

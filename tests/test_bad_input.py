@@ -179,7 +179,9 @@ def test_too_few_trees_for_out_of_bag_scores_are_announced(model):
 def test_extreme_weights_give_probabilities():
     for scale in (1e-300, 1e300):
         weight = np.linspace(1, 2, 20) * scale
-        proba = KernelForestClassifier.untuned(5, leaf_size=5, random_state=0).fit(X, y, sample_weight=weight).predict_proba(X)
+        proba = (
+            KernelForestClassifier.untuned(5, leaf_size=5, random_state=0).fit(X, y, sample_weight=weight).predict_proba(X)
+        )
         np.testing.assert_allclose(proba.sum(axis=1), 1.0)
 
 

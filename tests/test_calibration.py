@@ -12,8 +12,7 @@ from sklearn.isotonic import IsotonicRegression
 from sklearn.linear_model import LogisticRegression
 
 from kernelforest.calibration import METHODS, _folds, choose_calibrator, fit_calibrator, reliability
-from kernelforest.scoring import losses
-from kernelforest.scoring import score
+from kernelforest.scoring import losses, score
 
 GRID = np.linspace(0.0, 1.0, 201)
 

@@ -542,7 +542,8 @@ def test_weighted_prior_undoes_the_return_to_the_base_rate():
 def test_class_weights_move_predictions():
     X, y = imbalanced(1000)
     plain, balanced = (
-        KernelForestClassifier.untuned(30, leaf_size=50, class_weight=w, random_state=0).fit(X, y) for w in (None, "balanced")
+        KernelForestClassifier.untuned(30, leaf_size=50, class_weight=w, random_state=0).fit(X, y)
+        for w in (None, "balanced")
     )
     assert plain.predict(X).mean() < 0.05
     assert 0.25 < balanced.predict(X).mean() < 0.75

@@ -298,7 +298,10 @@ def test_leaf_size_counts_draws_as_ranger_and_not_distinct_rows_as_randomForest(
     assert planted["randomForest_class"]["largest_impure_leaf_draws"] > 10
     # a root of 20 draws, about 13 of them distinct: only a count of draws splits it at 19
     X, y = np.arange(20.0)[:, None], np.arange(20) % 2
-    at = {limit: KernelForestClassifier.untuned(n_estimators=50, leaf_size=limit, random_state=0).fit(X, y) for limit in (19, 20)}
+    at = {
+        limit: KernelForestClassifier.untuned(n_estimators=50, leaf_size=limit, random_state=0).fit(X, y)
+        for limit in (19, 20)
+    }
     assert (at[19].node_counts_ == 3).all()
     assert (at[20].node_counts_ == 1).all()
 

@@ -14,6 +14,7 @@ from sklearn.preprocessing import StandardScaler
 import oracle
 from kernelforest import KernelForestClassifier
 from kernelforest.data import read_groups
+from kernelforest.scoring import mean_and_error
 from kernelforest.tuning import TuningWarning
 from oracle import draw_table
 
@@ -128,7 +129,9 @@ def test_groups_of_one_row_change_no_tuned_forest_either():
     table = draw_table(3, 150, KINDS, 2, grid=100)
     one, other = (fit(table.X, table.y, g, tuned=True, fill="inbag") for g in (None, np.arange(150)))
     np.testing.assert_array_equal(one.predict_proba(table.X), other.predict_proba(table.X))
-    assert [c[:8] for c in one.tuning_.candidates] == pytest.approx([c[:8] for c in other.tuning_.candidates], nan_ok=True)
+    assert [c[:5] for c in one.tuning_.candidates] == [c[:5] for c in other.tuning_.candidates]
+    scores = [[c.score for c in model.tuning_.candidates] for model in (one, other)]
+    np.testing.assert_allclose(*scores, rtol=1e-12)
 
 
 def test_names_of_groups_do_not_matter_but_their_order():
@@ -175,13 +178,16 @@ def entropy(y) -> float:
     return float(-shares @ np.log(shares))
 
 
-@pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("tuned", [False, True])
-def test_repeated_rows_flatter_a_forest_that_does_not_know_of_them(seed, tuned):
-    X, y, groups = repeated(seed)
-    flattered, honest = (fit(X, y, g, tuned=tuned, n_estimators=60).oob_score_.log_loss for g in (None, groups))
-    assert flattered < 0.2
-    assert honest > entropy(y) - 0.01
+def test_repeated_rows_flatter_a_forest_that_does_not_know_of_them(tuned):
+    gains = []
+    for seed in range(10):
+        X, y, groups = repeated(seed)
+        flattered, honest = (fit(X, y, g, tuned=tuned, n_estimators=60).oob_score_.log_loss for g in (None, groups))
+        assert flattered < 0.2
+        gains.append(entropy(y) - honest)
+    mean, error = mean_and_error(np.array(gains), np.ones(10))
+    assert mean < 2 * error  # no better than the base rate
 
 
 def test_with_groups_only_the_in_bag_fill_is_tried():
@@ -233,7 +239,7 @@ def test_one_group_leaves_nothing_out():
 def test_out_of_bag_probabilities_are_calibrated_without_the_group(calibration):
     X, y, groups = repeated()
     model = fit(X, y, groups, tuned=True, calibration=calibration)
-    assert model.oob_score_.log_loss > entropy(y) - 0.01
+    assert model.oob_score_.log_loss > entropy(y) - 0.05
 
 
 def test_threads_change_nothing_with_groups():

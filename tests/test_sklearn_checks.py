@@ -26,7 +26,9 @@ def expected_failures(estimator):
         KernelForestClassifier.untuned(n_estimators=10, random_state=0),
         KernelForestClassifier.untuned(n_estimators=10, splitter="extra", aggregate="mean", fill="all", random_state=0),
         KernelForestClassifier.untuned(n_estimators=20, leaf_size=10, splitter="random", fill="oob", random_state=0),
-        KernelForestClassifier.untuned(n_estimators=1, bootstrap=False, max_features="all", aggregate="vote", random_state=0),
+        KernelForestClassifier.untuned(
+            n_estimators=1, bootstrap=False, max_features="all", aggregate="vote", random_state=0
+        ),
     ],
     expected_failed_checks=expected_failures,
 )

@@ -38,7 +38,9 @@ def results(name: str) -> dict[str, np.ndarray]:
     new = draw_table(2, 25, case["kinds"], case["n_classes"], case["grid"]).X
     new[:3, 0] = np.nan
     weights = np.random.default_rng(0).uniform(0.1, 2.0, case["n"]) if case["weighted"] else None
-    model = KernelForestClassifier.untuned(20, random_state=0, categorical_features=table.categorical, n_jobs=1, **case["rules"])
+    model = KernelForestClassifier.untuned(
+        20, random_state=0, categorical_features=table.categorical, n_jobs=1, **case["rules"]
+    )
     model.fit(table.X, table.y, weights)
     forest = model.forest_
     out = {f: forest.nodes[f] for f in forest.nodes.dtype.names}

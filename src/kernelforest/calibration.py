@@ -41,7 +41,7 @@ Numbers = NDArray[np.int64]
 Mask = NDArray[np.bool_]
 
 METHODS = ("sigmoid", "beta", "isotonic", "venn-abers")  # from the stiffest to the most flexible
-FEW_CLASSES = 10  # with more, "auto" tries the sigmoid alone
+FEW_CLASSES = 10  # with more, "auto" tries the sigmoid alone, on fewer folds
 
 # precision of the prior around the identity: decides only where rows do not (separation, equal p, rare classes)
 _RIDGE = 0.1
@@ -200,7 +200,7 @@ def choose_calibrator(
     if method != "auto":
         return Chosen(method, _fit(method, p, y, w), scoring, ())
     group = np.arange(len(y)) if groups is None else np.unique(np.asarray(groups)[keep], return_inverse=True)[1]
-    fold = _folds(y, group, folds, seed)
+    fold = _folds(y, group, folds if p.shape[1] <= FEW_CLASSES else min(folds, 3), seed)
     plain = losses(p, y, scoring)
     candidates = [_candidate(None, plain, plain, w, group)]
     best, in_use = None, plain

@@ -59,7 +59,8 @@ class KernelForestClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         their number or a third of it (both rounded up), or all of them, which is bagging. A feature that is constant in
         a node does not use up a draw.
     leaf_size : "auto" or int
-        A node of at most this many in-bag rows is not split. Together with mtry this is the bandwidth of the kernel.
+        A node of at most this many in-bag rows is not split. Together with mtry this is the bandwidth of the kernel. With
+        `max_leaf_nodes`, "auto" is 1.
     aggregate : "auto", "proximity", "mean" or "vote"
         How trees are combined. "vote": each tree votes for the largest class of its leaf, ties split. "mean": each tree
         gives the class shares of its leaf. "proximity": leaf counts are added up over the trees and divided once, so
@@ -351,10 +352,12 @@ class KernelForestClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
                 f"choosing {sorted(open_names)} needs out-of-bag rows: set bootstrap=True or max_samples below 1.0, or fix "
                 "them"
             )
-        in_bag = limits.n_draws * len(targets.labels) // len(targets.drawable)
+        if rules.max_leaf_nodes is not None:
+            open_names -= {"leaf_size"}  # the number of leaves is the bandwidth, and best-first trees are not nested
+        in_bag = limits.n_draws * int((targets.weight > 0).sum()) // len(targets.drawable)
         values = {
             "splitter": ("best", "extra"),
-            "max_features": mtry_candidates(n_features),
+            "max_features": (1,) if rules.splitter.startswith("random") else mtry_candidates(n_features),
             "leaf_size": tuple(leaf_sizes(in_bag).tolist()),
             "aggregate": ("mean", "proximity"),  # a vote has no weights, so nothing could be traced; nor did it win
             "fill": FILLS if targets.groups is None else ("inbag",),

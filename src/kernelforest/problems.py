@@ -124,6 +124,10 @@ def _friedman(X: Array) -> Array:
     return _logit((z - 14.4) / 2.5)
 
 
+def _credit(X: Array) -> Array:
+    return np.asarray(np.where(X[:, 0] > 0, 0.8, 0.12) + 0.1 * np.tanh(X[:, 1] + X[:, 2] * X[:, 3]))
+
+
 def _gaussians(X: Array) -> Array:
     """The posterior of two normal classes with different means and variances, in four of ten columns."""
     Z = X[:, :4]
@@ -205,6 +209,8 @@ DEVELOPMENT = _named(
             "smooth, dense, correlated",
         ),
         Problem("half-space", partial(_normal, 6), lambda X: (X @ np.arange(1.0, 7.0) > 0).astype(np.float64), "no noise"),
+        Problem("flips", partial(_normal, 6), lambda X: np.where(X @ np.arange(1.0, 7.0) > 0, 0.88, 0.12), "wrong labels"),
+        Problem("credit", partial(_normal, 12, correlation=0.3), _credit, "one strong feature, others weak"),
         Problem(
             "rare",
             partial(_normal, 8),
@@ -217,6 +223,13 @@ DEVELOPMENT = _named(
         Problem("effects", partial(_levels, 6, 8), _effects, "categorical", tuple(range(6))),
         Problem("mixed", _mixed_rows, _mixed, "categorical and numeric", (0, 1, 2, 3)),
         Problem("game", partial(_levels, 12, 3), _game, "categorical, no noise", tuple(range(12))),
+        Problem(
+            "noisy-game",
+            partial(_levels, 12, 3),
+            lambda X: 0.05 + 0.9 * _game(X),
+            "categorical, wrong labels",
+            tuple(range(12)),
+        ),
         Problem("three", partial(_uniform, 6, -1.0, 1.0), _three, "three classes, smooth"),
         Problem("rings", partial(_uniform, 4, -1.0, 1.0), _rings, "four classes, sharp"),
         Problem("nothing", partial(_normal, 10), lambda X: np.full(len(X), 0.35), "no signal"),

@@ -61,7 +61,7 @@ def form_opinion(counts, aggregate, out):
     for c in range(counts.shape[0]):
         total += counts[c]
         most = max(most, counts[c])
-    if total <= 1e-12 or aggregate == PROXIMITY:
+    if total <= 0.0 or aggregate == PROXIMITY:
         for c in range(counts.shape[0]):
             out[c] = counts[c]
     elif aggregate == MEAN:
@@ -113,7 +113,7 @@ def add_path(rows, starts, sizes, parents, leaf_nodes, fills, leaves, draws, lab
 def sharpen_two(logit, labels, weight):
     """Slope and shift of the log odds with the least log loss, by Newton's method; a weak prior keeps them finite."""
     slope, shift = 1.0, 0.0
-    for _ in range(12):
+    for _ in range(50):
         ga, gb = RIDGE * shift, RIDGE * (slope - 1.0)
         haa, hab, hbb = RIDGE, 0.0, RIDGE
         for i in range(logit.shape[0]):
@@ -126,6 +126,9 @@ def sharpen_two(logit, labels, weight):
             hbb += v * logit[i] * logit[i]
         det = haa * hbb - hab * hab
         a, b = (hbb * ga - hab * gb) / det, (haa * gb - hab * ga) / det
+        if slope - b < 0.0:  # the slope stops at zero, and the shift takes its best step given that
+            b = slope
+            a = (ga - hab * b) / haa
         most = max(abs(a), abs(b))
         pace = 1.0 if most <= 1.0 else 1.0 / most
         shift, slope = shift - pace * a, max(0.0, slope - pace * b)
@@ -151,26 +154,37 @@ def scale_row(x, slope, shift, q):
 
 @jit
 def sharpen_many(x, labels, weight, shift, q, seen):
-    """The same for several classes: a step for the slope, then shifts that make the mean of each class right, in turn."""
-    slope = 1.0
-    for _ in range(8):
+    """The same for several classes: in turn, a step for the slope, and shifts that make the mean of each class right."""
+    slope, still = 1.0, 0
+    for turn in range(60):
         gradient, curvature = RIDGE * (slope - 1.0), RIDGE
-        seen[:] = 0.5
+        for c in range(q.shape[0]):
+            seen[c] = 0.0
         for i in range(x.shape[0]):
             scale_row(x[i], slope, shift, q)
             mean, square = 0.0, 0.0
             for c in range(q.shape[0]):
                 mean += q[c] * x[i, c]
                 square += q[c] * x[i, c] * x[i, c]
-                seen[c] += weight[i] * q[c]
+                seen[c] += weight[i] * (q[c] - (labels[i] == c))
             gradient += weight[i] * (mean - x[i, labels[i]])
             curvature += weight[i] * (square - mean * mean)
-        slope = max(0.0, slope - min(1.0, max(-1.0, gradient / curvature)))
-        for c in range(q.shape[0]):
-            wanted = 0.5
-            for i in range(x.shape[0]):
-                wanted += weight[i] * (labels[i] == c)
-            shift[c] += np.log(wanted / seen[c])
+        moved = 0.0
+        if turn % 2 == 0:
+            before = slope
+            slope = max(0.0, slope - min(1.0, max(-1.0, gradient / curvature)))
+            moved = abs(slope - before)
+        else:
+            for c in range(q.shape[0]):
+                rows = 0.5
+                for i in range(x.shape[0]):
+                    rows += weight[i] * (labels[i] == c)
+                step = np.log(rows / max(0.25, rows + seen[c]))
+                shift[c] += step
+                moved = max(moved, abs(step))
+        still = still + 1 if moved < 1e-3 else 0
+        if still == 2:
+            break
     return slope
 
 
