@@ -1,0 +1,47 @@
+"""What an experiment is: one repetition at a time, so that it can be interrupted; claims are judged from the repetitions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+HOLDS, CORRECTED, FAILS = "holds", "holds with correction", "fails"
+Records = Sequence[dict[str, Any]]  # one per repetition, as they come back from JSON
+
+
+class Finding(NamedTuple):
+    """What was found for a claim."""
+
+    verdict: str  # HOLDS, CORRECTED or FAILS
+    ours: str  # our numbers with standard errors, as they are printed
+    note: str = ""  # what the correction is, or why it fails
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A sentence of the paper that can be tested."""
+
+    name: str  # unique
+    says: str  # the claim, in our words
+    where: str  # section, figure, table or equation of the paper
+    paper: str  # the paper's numbers, as printed
+    tolerance: str  # when it counts as holding, in words
+    judge: Callable[[Records], Finding]
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """A figure or a table."""
+
+    name: str
+    title: str
+    where: str
+    claims: tuple[Claim, ...]
+    reps: int  # repetitions of a full run
+    quick_reps: int  # of a quick one
+    minutes: float  # of a full run on two cores
+    one: Callable[[int, bool], dict[str, Any]]  # (number of the repetition, quick) -> numbers and lists; seeds come from it
+    draw: Callable[[Records, Any], None] | None = None  # onto a matplotlib figure
+    size: tuple[float, float] = (7.0, 4.0)  # of the figure, in inches
+    tables: Callable[[Records], list[tuple[str, list[str], list[list[str]]]]] | None = None  # titles, headers, lines
