@@ -9,10 +9,16 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from kernelforest.estimators import KernelForestClassifier
     from kernelforest.kernel import ForestKernel
+    from kernelforest.regression import KernelRegression, KernelRegressor
 
 __version__ = "0.1.0"
-__all__ = ["ForestKernel", "KernelForestClassifier", "__version__"]
-_HOMES = {"KernelForestClassifier": "kernelforest.estimators", "ForestKernel": "kernelforest.kernel"}
+__all__ = ["ForestKernel", "KernelForestClassifier", "KernelRegression", "KernelRegressor", "__version__"]
+_HOMES = {
+    "ForestKernel": "kernelforest.kernel",
+    "KernelForestClassifier": "kernelforest.estimators",
+    "KernelRegression": "kernelforest.regression",
+    "KernelRegressor": "kernelforest.regression",
+}
 
 
 def __getattr__(name: str) -> Any:
