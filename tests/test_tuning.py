@@ -60,7 +60,16 @@ def score_rows(proba, labels, weight, *, sharpened: bool, squared: bool = False)
     """The engine's losses of one candidate, (rows,)."""
     out = np.empty((1, len(labels)))
     floor = 1.0 / (proba.size + 1)
-    path.score_candidates(proba[None], labels.astype(np.int32), weight, floor, sharpened, squared, out)
+    path.score_candidates(
+        proba[None],
+        labels.astype(np.int32),
+        weight,
+        floor,
+        sharpened,
+        squared,
+        None if proba.shape[1] == 2 else np.empty(proba.shape[1]),
+        out,
+    )
     return out[0]
 
 

@@ -223,8 +223,9 @@ class Judge:
         floor = 1.0 / (self.targets.n_classes * len(rows) + 1)
 
         def block(some: slice) -> None:
-            how = floor, self.calibrated and self.targets.n_classes > 1, self.scoring == "brier"
-            path.score_candidates(proba[some], labels, weight, *how, losses[some])
+            how = floor, self.calibrated, self.scoring == "brier"
+            room = None if self.targets.n_classes == 2 else np.empty(self.targets.n_classes)
+            path.score_candidates(proba[some], labels, weight, *how, room, losses[some])
 
         step = -(-len(proba) // (2 * self.threads))
         with announced_compiling():

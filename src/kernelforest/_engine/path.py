@@ -208,16 +208,17 @@ def row_loss(q, label, floor, squared):
 
 
 @jit
-def sharpened_losses(x, labels, weight, floor, squared, spare, losses):
+def sharpened_losses(x, labels, weight, floor, squared, spare, many, losses):
     """Fit a sigmoid and note the loss of every row after it. Returns their weighted sum."""
-    logit, shift, q, seen = spare
-    shift[:] = 0.0
-    if x.shape[1] == 2:
+    logit, shift, q = spare
+    for c in range(x.shape[1]):
+        shift[c] = 0.0
+    if many is None:
         for i in range(x.shape[0]):
             logit[i] = x[i, 1] - x[i, 0]
         slope, shift[1] = sharpen_two(logit, labels, weight)
     else:
-        slope = sharpen_many(x, labels, weight, shift, q, seen)
+        slope = sharpen_many(x, labels, weight, shift, q, many)
     total = 0.0
     for i in range(x.shape[0]):
         scale_row(x[i], slope, shift, q)
@@ -227,18 +228,22 @@ def sharpened_losses(x, labels, weight, floor, squared, spare, losses):
 
 
 @allocating
-def score_candidates(proba, labels, weight, floor, sharpened, squared, losses):
-    """Loss of every row under every candidate, (candidates, rows); if asked for, after the better of two sigmoids."""
+def score_candidates(proba, labels, weight, floor, sharpened, squared, many, losses):
+    """Loss of every row under every candidate, (candidates, rows); if asked for, after the better of two sigmoids.
+
+    `many` is room for one number per class, or None where there are two classes: then their way is not compiled.
+    """
     n_candidates, n_rows, n_classes = proba.shape
     x, other = np.empty((n_rows, n_classes)), np.empty(n_rows)
-    spare = np.empty(n_rows), np.empty(n_classes), np.empty(n_classes), np.empty(n_classes)
+    spare = np.empty(n_rows), np.empty(n_classes), np.empty(n_classes)
     for k in range(n_candidates):
-        if not sharpened:
+        if sharpened:
+            read_scale(proba[k], floor, True, x)
+            linear = sharpened_losses(x, labels, weight, floor, squared, spare, many, other)
+            read_scale(proba[k], floor, False, x)
+            if sharpened_losses(x, labels, weight, floor, squared, spare, many, losses[k]) > linear:
+                for i in range(n_rows):
+                    losses[k, i] = other[i]
+        else:
             for i in range(n_rows):
                 losses[k, i] = row_loss(proba[k, i], labels[i], floor, squared)
-            continue
-        read_scale(proba[k], floor, False, x)
-        total = sharpened_losses(x, labels, weight, floor, squared, spare, losses[k])
-        read_scale(proba[k], floor, True, x)
-        if sharpened_losses(x, labels, weight, floor, squared, spare, other) < total:
-            losses[k] = other

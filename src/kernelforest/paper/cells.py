@@ -1,0 +1,117 @@
+"""Cells of a table: repetitions enter; means, standard errors, comparisons with other tables, and printed lines leave."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kernelforest.paper.columns import ADDED_COLUMNS, PAPER_COLUMNS
+from kernelforest.paper.experiment import Records
+
+Array = NDArray[np.float64]
+Table = Mapping[str, Sequence[int]]  # a row's name -> cells in thousandths
+ROUNDING = 0.0005 / np.sqrt(3.0)  # standard deviation of what printing three digits leaves off
+
+
+class Mean(NamedTuple):
+    """A mean and its standard error."""
+
+    mean: float
+    error: float  # infinite if there is one repetition only
+
+    def __str__(self) -> str:
+        """In thousandths."""
+        error = f" ± {1000 * self.error:.0f}" if np.isfinite(self.error) else ""
+        return f"{1000 * self.mean:.0f}{error}"
+
+
+class Gap(NamedTuple):
+    """A cell against another table's."""
+
+    cell: str
+    ours: Mean
+    theirs: float
+    errors: float  # how many combined standard errors lie between them
+
+    def __str__(self) -> str:
+        """As it is printed in a finding."""
+        return f"{self.cell} {self.ours} against {1000 * self.theirs:.0f} ({self.errors:+.1f} standard errors)"
+
+
+def values(records: Records, row: str, column: str) -> Array:
+    """A cell in every repetition that has it."""
+    return np.array([record["rmse"][row][column] for record in records if column in record["rmse"].get(row, {})])
+
+
+def summary(numbers: Array) -> Mean:
+    """Mean and standard error over repetitions."""
+    n = len(numbers)
+    return Mean(float(numbers.mean()), float(numbers.std(ddof=1) / np.sqrt(n)) if n > 1 else float("inf"))
+
+
+def rows_of(records: Records, rows: Sequence[str]) -> list[str]:
+    """Those rows that were run."""
+    return [row for row in rows if row in records[0]["rmse"]]
+
+
+def means(records: Records, row: str) -> dict[str, float]:
+    """Means of the paper's columns in a row."""
+    return {column: float(values(records, row, column).mean()) for column in PAPER_COLUMNS}
+
+
+def best_column(records: Records, row: str) -> str:
+    """The paper's column with the lowest mean."""
+    found = means(records, row)
+    return min(found, key=lambda column: found[column])
+
+
+def worst_column(records: Records, row: str) -> str:
+    """The paper's column with the highest mean."""
+    found = means(records, row)
+    return max(found, key=lambda column: found[column])
+
+
+def margin(records: Records, row: str, column: str, other: str) -> Mean:
+    """A column minus another one, paired by repetition."""
+    return summary(values(records, row, column) - values(records, row, other))
+
+
+def gaps(records: Records, table: Table, columns: Sequence[str], n_theirs: int, least: float = 0.0) -> list[Gap]:
+    """Compare with another table, made from `n_theirs` repetitions, whose standard errors are `least` or more."""
+    found = []
+    for row in rows_of(records, list(table)):
+        for column, cell in zip(columns, table[row], strict=True):
+            numbers = values(records, row, column)
+            ours, theirs = summary(numbers), cell / 1000
+            spread = ours.error * np.sqrt(len(numbers) / n_theirs)
+            combined = float(np.sqrt(ours.error**2 + max(spread, least) ** 2 + ROUNDING**2))
+            found.append(Gap(f"{row} {column}", ours, theirs, (ours.mean - theirs) / combined))
+    return found
+
+
+def outside(found: Sequence[Gap], errors: float = 2.0) -> list[Gap]:
+    """Those further away than that, the furthest first."""
+    return sorted((gap for gap in found if abs(gap.errors) > errors), key=lambda gap: -abs(gap.errors))
+
+
+def print_gaps(found: Sequence[Gap]) -> str:
+    """How many cells agree, and the furthest."""
+    far = outside(found)
+    furthest = max(found, key=lambda gap: abs(gap.errors))
+    return f"{len(found) - len(far)} of {len(found)} cells within 2 combined standard errors; furthest: {furthest}"
+
+
+def lines(records: Records, rows: Sequence[str], paper: Table | None) -> tuple[list[str], list[list[str]]]:
+    """Header and lines: ours ± standard error, and the paper's number in brackets."""
+    out = []
+    for row in rows_of(records, rows):
+        line = [row]
+        for k, column in enumerate(PAPER_COLUMNS + ADDED_COLUMNS):
+            numbers = values(records, row, column)
+            printed = f" ({paper[row][k]})" if paper and k < len(PAPER_COLUMNS) else ""
+            line.append(f"{summary(numbers)}{printed}" if len(numbers) else "–")
+        out.append(line)
+    return ["", *PAPER_COLUMNS, *ADDED_COLUMNS], out

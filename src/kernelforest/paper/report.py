@@ -1,0 +1,231 @@
+"""Records become one page, as Markdown and as HTML that needs nothing else: the ledger, then each figure with its claims."""
+
+from __future__ import annotations
+
+import base64
+import html
+import io
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from kernelforest.paper.experiment import CORRECTED, FAILS, HOLDS, Claim, Experiment, Finding
+from kernelforest.paper.ledger import EXPERIMENTS
+from kernelforest.paper.run import Recorded, read_records
+
+TITLE = "Olson and Wyner (2018), run again"
+LEAD = (
+    'The claims of "Making Sense of Random Forest Probabilities: a Kernel Perspective", each beside what was found. '
+    "Numbers after ± are standard errors over repetitions."
+)
+MARKS = {HOLDS: "✓", CORRECTED: "≈", FAILS: "✗"}  # a mark and a word: colour says nothing that they do not
+STYLE = """
+body { font: 16px/1.5 Georgia, serif; color: #222; max-width: 62rem; margin: 2rem auto; padding: 0 1rem; }
+h1, h2, h3 { font-family: Helvetica, Arial, sans-serif; line-height: 1.2; }
+h2 { margin-top: 3rem; border-top: 1px solid #999; padding-top: 1rem; }
+table { border-collapse: collapse; font: 14px/1.35 Helvetica, Arial, sans-serif; margin: 1rem 0; }
+th, td { text-align: left; vertical-align: top; padding: .3rem .6rem; border-bottom: 1px solid #ccc; }
+table.numbers td + td, table.numbers th + th { text-align: right; white-space: nowrap; }
+.wide { overflow-x: auto; }
+img { max-width: 100%; height: auto; }
+.verdict { font-weight: bold; white-space: nowrap; padding: .05rem .4rem; border-radius: .2rem; border: 2px solid; }
+.holds { color: #004b75; border-color: #0072b2; background: #e3f0f8; }
+.corrected { color: #6b4a00; border-color: #e69f00; background: #fdf3dc; border-style: dashed; }
+.fails { color: #8a3500; border-color: #d55e00; background: #fbe6da; border-style: double; }
+.small { color: #555; font-size: 14px; }
+@media print {
+  body { font-size: 10pt; max-width: none; margin: 0; }
+  table { font-size: 8pt; } .wide { overflow: visible; }
+  table.numbers td + td, table.numbers th + th { white-space: normal; }
+  figure, tr { break-inside: avoid; } h2, h3 { break-after: avoid; } a { color: inherit; text-decoration: none; }
+}
+"""
+CLAIM_HEAD = ["claim", "paper", "ours", "verdict", "holds if"]
+
+
+@dataclass(frozen=True)
+class Section:
+    """What the page says of one experiment."""
+
+    experiment: Experiment
+    recorded: Recorded
+    findings: tuple[tuple[Claim, Finding], ...]  # none if it was not run
+    tables: tuple[tuple[str, list[str], list[list[str]]], ...]
+    picture: bytes  # a PNG, or nothing
+
+    @property
+    def was_run(self) -> bool:
+        """Whether there are records."""
+        return bool(self.recorded.found)
+
+    @property
+    def how(self) -> str:
+        """How much of it was run."""
+        if not self.was_run:
+            return "Not run."
+        quick = "a quick run, too small to judge by: " if self.recorded.quick else ""
+        n = len(self.recorded.found)
+        whole = self.experiment.quick_reps if self.recorded.quick else self.experiment.reps
+        return f"{self.experiment.where}; {quick}{n} of {whole} repetitions, {self.recorded.seconds / 60:.1f} minutes."
+
+
+def report(out: str | Path) -> tuple[Path, Path]:
+    """Write report.md and report.html from the records in a folder, and say where they are."""
+    return write_report(EXPERIMENTS.values(), Path(out))
+
+
+def write_report(experiments: Iterable[Experiment], out: Path) -> tuple[Path, Path]:
+    """Write the page of these experiments."""
+    sections = [section(experiment, out) for experiment in experiments]
+    out.mkdir(parents=True, exist_ok=True)
+    for part in sections:
+        if part.picture:
+            (out / f"{part.experiment.name}.png").write_bytes(part.picture)
+    written = out / "report.md", out / "report.html"
+    written[0].write_text(as_markdown(sections), encoding="utf-8")
+    written[1].write_text(as_html(sections), encoding="utf-8")
+    return written
+
+
+def section(experiment: Experiment, out: Path) -> Section:
+    """Judge the claims of an experiment from its records and draw its figure."""
+    recorded = read_records(experiment, out)
+    if not recorded.found:
+        return Section(experiment, recorded, (), (), b"")
+    findings = tuple((claim, claim.judge(recorded.found)) for claim in experiment.claims)
+    tables = tuple(experiment.tables(recorded.found)) if experiment.tables else ()
+    return Section(experiment, recorded, findings, tables, _picture(experiment, recorded))
+
+
+def _picture(experiment: Experiment, recorded: Recorded) -> bytes:
+    if experiment.draw is None:
+        return b""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=experiment.size, layout="constrained")
+    experiment.draw(recorded.found, figure)
+    buffer = io.BytesIO()
+    FigureCanvasAgg(figure).print_png(buffer, metadata={"Software": None})
+    return buffer.getvalue()
+
+
+def counts(sections: Sequence[Section]) -> str:
+    """How many claims hold, hold with a correction, fail, and were not judged."""
+    verdicts = [finding.verdict for part in sections for _, finding in part.findings]
+    waiting = sum(len(part.experiment.claims) for part in sections if not part.was_run)
+    found = ", ".join(f"{verdicts.count(verdict)} {_plural(verdict, verdicts.count(verdict))}" for verdict in MARKS)
+    return f"{len(verdicts) + waiting} claims: {found}, {waiting} not run."
+
+
+def _plural(verdict: str, n: int) -> str:
+    return verdict if n == 1 else verdict.replace("holds", "hold").replace("fails", "fail")
+
+
+def _ledger(sections: Sequence[Section]) -> list[tuple[str, Claim, Finding | None]]:
+    lines: list[tuple[str, Claim, Finding | None]] = []
+    for part in sections:
+        found = dict(part.findings)
+        lines += [(part.experiment.name, claim, found.get(claim)) for claim in part.experiment.claims]
+    return lines
+
+
+def as_markdown(sections: Sequence[Section]) -> str:
+    """The page as Markdown; figures are files beside it."""
+    ledger = [
+        [claim.says, claim.where, f"[{name}](#{name})", _mark(finding.verdict) if finding else "not run"]
+        for name, claim, finding in _ledger(sections)
+    ]
+    head = ["claim", "where", "experiment", "verdict"]
+    blocks = [f"# {TITLE}", LEAD, "## Ledger", f"**{counts(sections)}**", _pipes(head, ledger)]
+    for part in sections:
+        blocks += _markdown_section(part)
+    return "\n\n".join(blocks) + "\n"
+
+
+def _markdown_section(part: Section) -> list[str]:
+    name = part.experiment.name
+    blocks = [f'<a id="{name}"></a>', f"## {part.experiment.title}", part.how]
+    if not part.was_run:
+        return blocks
+    claims = [
+        [f"{claim.says} ({claim.where})", claim.paper, finding.ours, _noted(finding), claim.tolerance]
+        for claim, finding in part.findings
+    ]
+    blocks.append(_pipes(CLAIM_HEAD, claims))
+    if part.picture:
+        blocks.append(f"![{part.experiment.title}]({name}.png)")
+    for title, header, lines in part.tables:
+        blocks += [f"### {title}", _pipes(header, lines)]
+    return blocks
+
+
+def _mark(verdict: str) -> str:
+    return f"{MARKS[verdict]} {verdict}"
+
+
+def _noted(finding: Finding) -> str:
+    return f"**{_mark(finding.verdict)}**" + (f": {finding.note}" if finding.note else "")
+
+
+def _pipes(header: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
+    rows = [header, ["---"] * len(header), *lines]
+    return "\n".join("| " + " | ".join(str(cell).replace("|", "\\|") for cell in row) + " |" for row in rows)
+
+
+def as_html(sections: Sequence[Section]) -> str:
+    """The page as HTML, with the figures in it."""
+    ledger = [
+        [_text(claim.says), _text(claim.where), f'<a href="#{name}">{_text(name)}</a>', _badge(finding)]
+        for name, claim, finding in _ledger(sections)
+    ]
+    body = [
+        f"<h1>{_text(TITLE)}</h1><p>{_text(LEAD)}</p><h2>Ledger</h2><p><strong>{_text(counts(sections))}</strong></p>",
+        _grid(["claim", "where", "experiment", "verdict"], ledger),
+        *(_html_section(part) for part in sections),
+    ]
+    head = f'<meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>{_text(TITLE)}</title>'
+    page = "\n".join(body)
+    return f'<!DOCTYPE html>\n<html lang="en"><head>{head}<style>{STYLE}</style></head>\n<body>\n{page}\n</body></html>\n'
+
+
+def _html_section(part: Section) -> str:
+    title = _text(part.experiment.title)
+    blocks = [f'<h2 id="{part.experiment.name}">{title}</h2><p class="small">{_text(part.how)}</p>']
+    if part.findings:
+        claims = [
+            [
+                f'{_text(claim.says)} <span class="small">({_text(claim.where)})</span>',
+                _text(claim.paper),
+                _text(finding.ours),
+                _badge(finding) + (f"<br>{_text(finding.note)}" if finding.note else ""),
+                _text(claim.tolerance),
+            ]
+            for claim, finding in part.findings
+        ]
+        blocks.append(_grid(CLAIM_HEAD, claims))
+    if part.picture:
+        code = base64.b64encode(part.picture).decode()
+        blocks.append(f'<figure><img src="data:image/png;base64,{code}" alt="{title}"></figure>')
+    for name, header, lines in part.tables:
+        cells = [[_text(cell) for cell in line] for line in lines]
+        blocks.append(f"<h3>{_text(name)}</h3>" + _grid(header, cells, "numbers"))
+    return "\n".join(blocks)
+
+
+def _badge(finding: Finding | None) -> str:
+    if finding is None:
+        return "not run"
+    look = {HOLDS: "holds", CORRECTED: "corrected", FAILS: "fails"}[finding.verdict]
+    return f'<span class="verdict {look}">{_mark(finding.verdict)}</span>'
+
+
+def _grid(header: Sequence[str], lines: Sequence[Sequence[str]], look: str = "words") -> str:
+    """A table of cells that are HTML already."""
+    head = "".join(f"<th>{_text(cell)}</th>" for cell in header)
+    rows = "\n".join("<tr>" + "".join(f"<td>{cell}</td>" for cell in line) + "</tr>" for line in lines)
+    return f'<div class="wide"><table class="{look}"><thead><tr>{head}</tr></thead><tbody>\n{rows}\n</tbody></table></div>'
+
+
+def _text(text: object) -> str:
+    return html.escape(str(text))

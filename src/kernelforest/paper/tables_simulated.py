@@ -1,0 +1,231 @@
+"""The simulated table at n = 250, as its numbers demand, and at n = 500, as the text says."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+from kernelforest.paper.cells import (
+    Table,
+    best_column,
+    gaps,
+    lines,
+    margin,
+    outside,
+    print_gaps,
+    rows_of,
+    summary,
+    values,
+)
+from kernelforest.paper.columns import PAPER_COLUMNS, numbers_only, predictions, rmse, seed_of
+from kernelforest.paper.experiment import CORRECTED, FAILS, HOLDS, Claim, Experiment, Finding, Records
+from kernelforest.problems import PAPER
+
+WHERE = "Table 2, Section 5.2"
+N_TEST = 1000
+REPS = 50
+PRINTED: Table = {
+    "circle": (161, 149, 179, 168, 179, 150, 137),
+    "1d": (207, 189, 223, 208, 223, 181, 97),
+    "1d-sparse": (121, 120, 138, 137, 132, 181, 126),
+    "10d": (370, 371, 370, 371, 369, 383, 396),
+    "logistic": (162, 151, 177, 168, 184, 136, 115),
+    "xor": (215, 197, 229, 213, 229, 193, 136),
+}
+# another implementation, same reading of the paper, 50 repetitions
+INDEPENDENT: Table = {
+    "circle": (163, 150, 178, 168, 178, 150, 138),
+    "1d": (208, 190, 224, 210, 224, 185, 103),
+    "1d-sparse": (118, 118, 136, 136, 129, 192, 124),
+    "10d": (370, 372, 370, 372, 369, 393, 397),
+    "logistic": (163, 152, 179, 170, 186, 137, 118),
+    "xor": (217, 199, 230, 215, 230, 195, 137),
+}
+INDEPENDENT_500: Table = {  # class √p and prox
+    "circle": (157, 119),
+    "1d": (201, 93),
+    "1d-sparse": (122, 97),
+    "10d": (348, 375),
+    "logistic": (157, 103),
+    "xor": (205, 116),
+}
+UNEXPLAINED = ("1d-sparse random", "10d random")
+READING = (
+    "n = 250 and not 500, 10d with the factor 2, logistic with logit x1 + x2 + x3, and prox counting only rows that are "
+    "out-of-bag in a tree"
+)
+
+
+def _one(n: int, rep: int, quick: bool) -> dict[str, Any]:
+    found = {}
+    for name in PRINTED:
+        where = ("simulated", name, n, rep)
+        train = PAPER[name].sample(n, seed_of(*where, "train"))
+        test = PAPER[name].sample(N_TEST, seed_of(*where, "test"))
+        guesses = predictions(numbers_only(train.X, train.y, test.X, seed_of(*where, "fit")), quick)
+        found[name] = {column: rmse(p, test.p[:, 1]) for column, p in guesses.items()}
+    return {"n": n, "rmse": found}
+
+
+def _cells(records: Records) -> Finding:
+    found = [gap for gap in gaps(records, INDEPENDENT, PAPER_COLUMNS, REPS) if gap.cell not in UNEXPLAINED]
+    far = outside(found)
+    note = f"with the corrections {READING}" if not far else "outside: " + "; ".join(map(str, far))
+    return Finding(FAILS if far else CORRECTED, print_gaps(found), note)
+
+
+def _unexplained(records: Records) -> Finding:
+    found = [gap for gap in gaps(records, PRINTED, PAPER_COLUMNS, REPS) if gap.cell in UNEXPLAINED]
+    note = "another implementation found 192 and 393; no reading of completely random was found that gives the print"
+    return Finding(FAILS if outside(found) else HOLDS, "; ".join(map(str, found)), note)
+
+
+def _prox_lowest(records: Records) -> Finding:
+    rows = rows_of(records, list(PRINTED))
+    lowest = [row for row in rows if best_column(records, row) == "prox"]
+    return Finding(HOLDS if len(lowest) == 4 else FAILS, f"lowest in {len(lowest)} of {len(rows)}: {', '.join(lowest)}")
+
+
+def _half(records: Records) -> Finding:
+    ratios = {row: _ratio(records, row) for row in ("1d", "xor")}
+    ours = ", ".join(f"{row}: {ratio.mean:.2f} ± {ratio.error:.2f} ({rival})" for row, (ratio, rival) in ratios.items())
+    held = [row for row, (ratio, _) in ratios.items() if ratio.mean <= 0.6]
+    note = f"only in {held[0]}; the paper's own cells give .54 and .70" if len(held) == 1 else ""
+    return Finding((FAILS, CORRECTED, HOLDS)[len(held)], f"prox over its nearest competitor: {ours}", note)
+
+
+def _ratio(records: Records, row: str) -> tuple[Any, str]:
+    others = {column: values(records, row, column) for column in PAPER_COLUMNS if column != "prox"}
+    rival = min(others, key=lambda column: float(others[column].mean()))
+    return summary(values(records, row, "prox") / others[rival]), rival
+
+
+def _never_best(records: Records) -> Finding:
+    rows = rows_of(records, list(PRINTED))
+    wins = [(row, best_column(records, row)) for row in rows if best_column(records, row) in ("bagged", "random")]
+    if not wins:
+        return Finding(HOLDS, "neither is lowest in any row", "")
+    leads = [
+        min((margin(records, row, won, c) for c in PAPER_COLUMNS if c != won), key=lambda m: -m.mean) for row, won in wins
+    ]
+    ours = "; ".join(
+        f"{row}: {won} is lowest by {-1000 * m.mean:.1f} ± {1000 * m.error:.1f}"
+        for (row, won), m in zip(wins, leads, strict=True)
+    )
+    clear = any(-m.mean > 2.0 * m.error for m in leads)
+    note = "the paper's own row 10d has bagged lowest, .369" + ("" if clear else "; here it is a tie")
+    return Finding(FAILS if clear else CORRECTED, ours, note)
+
+
+def _size(records: Records) -> Finding:
+    found = gaps(records, PRINTED, PAPER_COLUMNS, REPS)
+    far = outside(found)
+    if len(far) > len(found) / 10:
+        note = "the printed numbers are those of n = 250; see the table at that size"
+        return Finding(FAILS, f"at n = 500: {print_gaps(found)}", note)
+    return Finding(HOLDS, f"at n = 500: {print_gaps(found)}")
+
+
+def _cells_500(records: Records) -> Finding:
+    found = gaps(records, INDEPENDENT_500, ("class √p", "prox"), REPS)
+    far = outside(found)
+    note = "outside: " + "; ".join(map(str, far)) if far else "these numbers are not in the paper"
+    return Finding(FAILS if far else CORRECTED, print_gaps(found), note)
+
+
+def _tables(records: Records) -> list[tuple[str, list[str], list[list[str]]]]:
+    n = records[0]["n"]
+    title = f"RMSE × 1000 at n = {n}: ours ± standard error (paper)"
+    return [(title, *lines(records, list(PRINTED), PRINTED))]
+
+
+def _shape_claims(n: int) -> tuple[Claim, ...]:
+    """What the text says of the order of the columns; it can be asked at both sizes."""
+    return (
+        Claim(
+            f"simulated-{n}-prox-lowest",
+            f"RF-prox has the lowest RMSE in four of six models (n = {n})",
+            WHERE,
+            "circle, 1d, logistic and XOR",
+            "lowest mean of the seven columns in exactly four rows",
+            _prox_lowest,
+        ),
+        Claim(
+            f"simulated-{n}-half",
+            f"In XOR and 1d RF-prox has half the RMSE of its nearest competitor (n = {n})",
+            WHERE,
+            "1d: .097/.181 = .54; XOR: .136/.193 = .70",
+            "ratio at most .6 in both; with correction: in one",
+            _half,
+        ),
+        Claim(
+            f"simulated-{n}-never-best",
+            f"Bagged trees and the completely random forest are best in no model (n = {n})",
+            WHERE,
+            "bagged .369 in 10d is the lowest of its row",
+            "neither has the lowest mean; with correction: lowest by less than 2 standard errors",
+            _never_best,
+        ),
+    )
+
+
+EXPERIMENTS = (
+    Experiment(
+        name="simulated-table",
+        title="Seven methods on six simulated models, n = 250",
+        where=WHERE,
+        claims=(
+            Claim(
+                "simulated-250-cells",
+                "RMSE of seven methods on six models",
+                WHERE,
+                "42 printed cells, in brackets in the table",
+                "40 cells (all but two of Random) within 2 combined standard errors of an independent run of 50 repetitions",
+                _cells,
+            ),
+            Claim(
+                "simulated-250-random",
+                "RMSE of the completely random forest on 1d sparse and 10d",
+                WHERE,
+                ".181 and .383",
+                "within 2 combined standard errors of the print",
+                _unexplained,
+            ),
+            *_shape_claims(250),
+        ),
+        reps=REPS,
+        quick_reps=2,
+        minutes=20.0,
+        one=partial(_one, 250),
+        tables=_tables,
+    ),
+    Experiment(
+        name="simulated-table-500",
+        title="The same at n = 500, the size in the text",
+        where=WHERE,
+        claims=(
+            Claim(
+                "simulated-500-size",
+                "The table was made with training sets of n = 500",
+                WHERE,
+                "42 printed cells, in brackets in the table",
+                "nine of ten cells within 2 combined standard errors of the print",
+                _size,
+            ),
+            Claim(
+                "simulated-500-cells",
+                "RMSE of class √p and prox at n = 500",
+                WHERE,
+                "not printed",
+                "12 cells within 2 combined standard errors of an independent run of 50 repetitions",
+                _cells_500,
+            ),
+            *_shape_claims(500),
+        ),
+        reps=REPS,
+        quick_reps=2,
+        minutes=25.0,
+        one=partial(_one, 500),
+        tables=_tables,
+    ),
+)
