@@ -18,8 +18,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from kernelforest.frames import as_table
 from kernelforest.kernel import ForestKernel, Training, shape
-from kernelforest.kernel.points import as_rows, as_table, read_rows
+from kernelforest.kernel.points import as_rows, read_rows
 from kernelforest.kernel.training import check_choice
 
 Floats = NDArray[np.float64]

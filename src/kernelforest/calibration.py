@@ -23,7 +23,6 @@ matter. Where only one class was seen there is nothing to learn, and probabiliti
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -34,6 +33,7 @@ from scipy.optimize import lsq_linear
 from scipy.special import log_softmax
 from sklearn.isotonic import IsotonicRegression
 
+from kernelforest.frames import as_table
 from kernelforest.scoring import SCORINGS, losses, mean_and_error
 
 Floats = NDArray[np.float64]
@@ -159,7 +159,7 @@ class Chosen:
     def frame(self) -> Any:
         """One line per candidate: a pandas data frame, or a dict of columns where pandas is not installed."""
         lines = [c._replace(method=c.method or "none") for c in self.candidates]
-        return _table({name: [getattr(c, name) for c in lines] for name in Candidate._fields})
+        return as_table({name: [getattr(c, name) for c in lines] for name in Candidate._fields})
 
 
 def choose_calibrator(
@@ -254,7 +254,7 @@ class Reliability:
 
     def frame(self) -> Any:
         """One line per bin: a pandas data frame, or a dict of columns where pandas is not installed."""
-        return _table({name: getattr(self, name) for name in ("p", "share", "low", "high", "count")})
+        return as_table({name: getattr(self, name) for name in ("p", "share", "low", "high", "count")})
 
 
 def reliability(p: ArrayLike, hit: ArrayLike, weight: ArrayLike | None = None, bins: int = 10) -> Reliability:
@@ -440,11 +440,3 @@ def _wilson(share: Floats, n: Floats) -> tuple[Floats, Floats]:
     middle = (share + z**2 / (2 * n)) / (1 + z**2 / n)
     half = z / (1 + z**2 / n) * np.sqrt(share * (1 - share) / n + z**2 / (4 * n**2))
     return np.maximum(middle - half, 0.0), np.minimum(middle + half, 1.0)
-
-
-def _table(columns: Mapping[str, Any]) -> Any:
-    try:
-        import pandas
-    except ImportError:
-        return dict(columns)
-    return pandas.DataFrame(columns)

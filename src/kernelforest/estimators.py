@@ -15,8 +15,6 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from kernelforest._engine.layout import Targets
-from kernelforest.bandwidth import leaf_sizes
 from kernelforest.binning import code_table
 from kernelforest.calibration import METHODS, Chosen, Identity, choose_calibrator, cross_fitted
 from kernelforest.data import (
@@ -33,10 +31,8 @@ from kernelforest.forest import AGGREGATES, FILLS, Forest
 from kernelforest.growing import Rules, make_targets
 from kernelforest.kernel import ForestKernel, training_of
 from kernelforest.scoring import SCORINGS, Scores, score
-from kernelforest.tuning import Open, mtry_candidates, tune, warn_if_noisy
+from kernelforest.tuning import UNTUNED, is_auto, open_choices, tune, warn_if_noisy
 
-# what "auto" means where there is nothing to choose by, and what `untuned` sets
-UNTUNED: dict[str, Any] = {"splitter": "best", "max_features": "sqrt", "leaf_size": 1, "aggregate": "mean", "fill": "inbag"}
 CALIBRATION_ROWS = 5000  # more would not make a difference
 
 
@@ -210,7 +206,10 @@ class KernelForestClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         class_weight = read_class_weight(self.class_weight, labels)
         members = read_groups(groups, len(matrix))
         targets = make_targets(labels.codes, len(labels.classes), weight, class_weight, members)
-        rules, choices = self._rules(), self._open(targets, matrix.shape[1])
+        rules = self._rules()
+        choices = open_choices(self._tunable(), rules, targets, matrix.shape[1])
+        limits = rules.limits(len(targets.drawable), matrix.shape[1])
+        self._check_estimate(choices.aggregate[0], choices.fill[0], limits.leaves_rows_out(len(targets.drawable)))
         shares = np.bincount(labels.codes, targets.weight, len(labels.classes))
         self._shift = self._prior_shift(labels, shares / shares.sum(), class_weight)
         self._class_weight = class_weight
@@ -324,7 +323,7 @@ class KernelForestClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
 
     def _rules(self) -> Rules:
         """The rules of growth, with the classic values for what is open."""
-        chosen = {name: UNTUNED[name] if _is_auto(value) else value for name, value in self._tunable().items()}
+        chosen = {name: UNTUNED[name] if is_auto(value) else value for name, value in self._tunable().items()}
         return Rules(
             n_estimators=self.n_estimators,
             max_features=chosen["max_features"],
@@ -339,43 +338,9 @@ class KernelForestClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
     def _tunable(self) -> dict[str, Any]:
         return {name: getattr(self, name) for name in UNTUNED}
 
-    def _open(self, targets: Targets, n_features: int) -> Open:
-        """What is left to choose; if the rows cannot tell, nothing is."""
-        rules = self._rules()
-        limits = rules.limits(len(targets.drawable), n_features)
-        open_names = {name for name, value in self._tunable().items() if _is_auto(value)}
-        if open_names <= {"splitter"} or len(targets.drawable) < 10 or targets.n_classes == 1:
-            open_names = set()
-        leaves_out = limits.leaves_rows_out(len(targets.drawable))
-        if open_names and not leaves_out:
-            raise ValueError(
-                f"choosing {sorted(open_names)} needs out-of-bag rows: set bootstrap=True or max_samples below 1.0, or fix "
-                "them"
-            )
-        if rules.max_leaf_nodes is not None:
-            open_names -= {"leaf_size"}  # the number of leaves is the bandwidth, and best-first trees are not nested
-        in_bag = limits.n_draws * int((targets.weight > 0).sum()) // len(targets.drawable)
-        values = {
-            "splitter": ("best", "extra"),
-            "max_features": (1,) if rules.splitter.startswith("random") else mtry_candidates(n_features),
-            "leaf_size": tuple(leaf_sizes(in_bag).tolist()),
-            "aggregate": ("mean", "proximity"),  # a vote has no weights, so nothing could be traced; nor did it win
-            "fill": FILLS if targets.groups is None else ("inbag",),
-        }
-        fixed = self._tunable() | {"max_features": limits.mtry}
-        fixed = {name: UNTUNED[name] if _is_auto(value) else value for name, value in fixed.items()}
-        choices = Open(**{name: values[name] if name in open_names else (fixed[name],) for name in values})
-        self._check_estimate(choices.aggregate[0], choices.fill[0], leaves_out)
-        if targets.groups is not None and choices.fill != ("inbag",):
-            raise ValueError(
-                f"fill must be 'inbag' or 'auto' with groups, got {self.fill!r}: out-of-bag, the others would count rows of "
-                "the same group"
-            )
-        return choices
-
     def _calibrate(self, seed: int, *, tuned: bool) -> Chosen:
         """Fit the calibrator on out-of-bag probabilities; "auto" leaves a forest alone whose parameters are all fixed."""
-        method = None if _is_auto(self.calibration) and not tuned else self.calibration
+        method = None if is_auto(self.calibration) and not tuned else self.calibration
         forest = self.forest_
         if method is None:
             return Chosen(None, Identity(), self.scoring, ())
@@ -422,7 +387,8 @@ class KernelForestClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
             tuning = self.tuning_
             ways = len({(c.splitter, c.max_features) for c in tuning.candidates})
             lines.insert(
-                0, f"Chosen by out-of-bag {self.scoring} among {len(tuning.candidates):,} candidates of {ways} forests:"
+                0,
+                f"Chosen by out-of-bag {self.scoring.replace('_', ' ')} among {len(tuning.candidates):,} candidates of {ways} forests:",
             )
         if not self.forest_.has_out_of_bag:
             return [*lines, "Every tree was grown on all rows: nothing is out-of-bag, so nothing can be scored."]
@@ -499,7 +465,3 @@ class KernelForestClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
     def _raw_out_of_bag(self) -> tuple[NDArray[np.float64], NDArray[np.int32]]:
         """Out-of-bag probabilities before calibration, and the number of trees behind each."""
         return self.forest_.estimate_out_of_bag(self.aggregate_, self.fill_, self._threads())
-
-
-def _is_auto(value: Any) -> bool:
-    return isinstance(value, str) and value == "auto"

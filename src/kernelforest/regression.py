@@ -24,6 +24,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from threadpoolctl import ThreadpoolController
 
 from kernelforest.data import read_labels, read_weights
+from kernelforest.frames import as_table
 from kernelforest.naive import naive_weights
 from kernelforest.scoring import Scores, score
 
@@ -50,11 +51,7 @@ class BandwidthPath:
     def frame(self) -> Any:
         """One line per bandwidth: a pandas data frame, or a dict of columns where pandas is not installed."""
         columns = {"bandwidth": self.bandwidth, **self.scores, "chosen": np.arange(len(self.bandwidth)) == self.chosen}
-        try:
-            import pandas
-        except ImportError:
-            return columns
-        return pandas.DataFrame(columns)
+        return as_table(columns)
 
 
 @dataclass(frozen=True, eq=False)

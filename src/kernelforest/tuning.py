@@ -12,7 +12,7 @@ where the data cannot tell, the smoother and smaller forest wins. The rule was c
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import product
@@ -25,11 +25,14 @@ from numpy.typing import NDArray
 
 from kernelforest._engine import path
 from kernelforest._engine.layout import Columns, Targets
-from kernelforest.bandwidth import MOST_ENTRIES, BandwidthPath
+from kernelforest.bandwidth import MOST_ENTRIES, BandwidthPath, leaf_sizes
 from kernelforest.forest import FILLS
+from kernelforest.frames import as_table
 from kernelforest.growing import SPLITTERS, Rules, announced_compiling, in_threads, show_progress
 from kernelforest.scoring import mean_and_error
 
+# what "auto" means where there is nothing to choose by: the classic forest
+UNTUNED: dict[str, Any] = {"splitter": "best", "max_features": "sqrt", "leaf_size": 1, "aggregate": "mean", "fill": "inbag"}
 SPLITTER_NAMES = {number: name for name, number in SPLITTERS.items()}
 MOST_ROWS = 8192  # that are scored
 FIRST_ROWS = 1024  # scored before the last round
@@ -101,12 +104,42 @@ class Tuning:
     def frame(self) -> Any:
         """One line per candidate, best first: a pandas data frame, or a dict of columns where pandas is not installed."""
         lines = sorted(self.candidates, key=lambda c: (-c.n_trees, c.penalised))
-        columns = {name: [getattr(c, name) for c in lines] for name in Candidate._fields}
-        try:
-            import pandas
-        except ImportError:
-            return columns
-        return pandas.DataFrame(columns)
+        return as_table({name: [getattr(c, name) for c in lines] for name in Candidate._fields})
+
+
+def is_auto(value: Any) -> bool:
+    """Whether a parameter is left open."""
+    return isinstance(value, str) and value == "auto"
+
+
+def open_choices(wanted: Mapping[str, Any], rules: Rules, targets: Targets, n_features: int) -> Open:
+    """What is left to choose of the parameters in UNTUNED; nothing, if the rows cannot tell."""
+    limits = rules.limits(len(targets.drawable), n_features)
+    names = {name for name in UNTUNED if is_auto(wanted[name])}
+    if names <= {"splitter"} or len(targets.drawable) < 10 or targets.n_classes == 1:
+        names = set()
+    if names and not limits.leaves_rows_out(len(targets.drawable)):
+        raise ValueError(
+            f"choosing {sorted(names)} needs out-of-bag rows: set bootstrap=True or max_samples below 1.0, or fix them"
+        )
+    if rules.max_leaf_nodes is not None:
+        names -= {"leaf_size"}  # the number of leaves is the bandwidth, and best-first trees are not nested
+    in_bag = limits.n_draws * int((targets.weight > 0).sum()) // len(targets.drawable)
+    values = {
+        "splitter": ("best", "extra"),
+        "max_features": (1,) if rules.splitter.startswith("random") else mtry_candidates(n_features),
+        "leaf_size": tuple(leaf_sizes(in_bag).tolist()),
+        "aggregate": ("mean", "proximity"),  # a vote has no weights, so nothing could be traced; nor did it win
+        "fill": FILLS if targets.groups is None else ("inbag",),
+    }
+    fixed = {name: UNTUNED[name] if is_auto(wanted[name]) else wanted[name] for name in UNTUNED}
+    fixed["max_features"] = limits.mtry
+    if targets.groups is not None and fixed["fill"] != "inbag":
+        raise ValueError(
+            f"fill must be 'inbag' or 'auto' with groups, got {fixed['fill']!r}: out-of-bag, the others would count rows of "
+            "the same group"
+        )
+    return Open(**{name: values[name] if name in names else (fixed[name],) for name in values})
 
 
 def mtry_candidates(n_features: int, most: int = 7) -> tuple[int, ...]:

@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from kernelforest.calibration import Reliability, reliability
 from kernelforest.displays.canvas import BLUE, SKY, axes
-from kernelforest.kernel.points import as_table
+from kernelforest.frames import as_table
 
 Floats = NDArray[np.float64]
 

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from kernelforest.displays.canvas import BESIDE, ORANGE, PALE, SKY, panels, shades, spread, star
+from kernelforest.frames import as_table
 from kernelforest.growing import SPLITTERS
-from kernelforest.kernel.points import as_table
 from kernelforest.tuning import FIRST_ROWS, Candidate, Tuning
 
 Floats = NDArray[np.float64]

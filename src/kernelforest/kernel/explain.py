@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelforest.kernel.points import as_table, read_point
+from kernelforest.frames import as_table
+from kernelforest.kernel.points import read_point
 from kernelforest.kernel.training import Training
 
 if TYPE_CHECKING:  # the methods of the kernel call this module

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -57,12 +57,3 @@ def feature_number(names: Sequence[str], feature: Any) -> int:
         return int(feature)
     known = ", ".join(names[:8]) + (", ..." if len(names) > 8 else "")
     raise ValueError(f"feature must be a number from 0 to {len(names) - 1} or one of {known}; got {feature!r}")
-
-
-def as_table(columns: Mapping[str, Any]) -> Any:
-    """Columns as a pandas data frame, or as they are where pandas is not installed."""
-    try:
-        import pandas
-    except ImportError:
-        return dict(columns)
-    return pandas.DataFrame(columns)

@@ -16,9 +16,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from kernelforest._engine import faces as engine
 from kernelforest.forest import Forest
+from kernelforest.frames import as_table
 from kernelforest.growing import announced_compiling, in_threads
 from kernelforest.kernel.memory import check_room
-from kernelforest.kernel.points import as_rows, as_table, feature_number, read_point, read_rows
+from kernelforest.kernel.points import as_rows, feature_number, read_point, read_rows
 from kernelforest.kernel.training import Training
 
 STEP = 0.2  # standard deviations, as in the paper's spam example

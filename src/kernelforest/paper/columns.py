@@ -21,7 +21,7 @@ from sklearn.model_selection import StratifiedKFold
 from kernelforest.estimators import KernelForestClassifier
 
 Array = NDArray[np.float64]
-TREES, QUICK_TREES = 500, 100
+TREES, QUICK_TREES = 500, 60
 FOLDS = 5
 # forests to grow, and the columns that are estimates of each: (name, aggregate, fill)
 FORESTS: tuple[tuple[dict[str, Any], tuple[tuple[str, str, str], ...]], ...] = (

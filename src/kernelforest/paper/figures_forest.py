@@ -92,11 +92,10 @@ def draw_motivating(records: Records, figure: Any) -> None:
             heights = side / counts.sum() / width
             ax.bar(middles, heights, width, color=colour, alpha=0.6, hatch=hatch, edgecolor="white", lw=0.3, label=label)
         for p in (0.3, 0.7):
-            ax.axvline(p, color="black", linewidth=0.9, linestyle="--")
+            ax.axvline(p, color="black", linewidth=0.9, linestyle="--", label="truth" if p < 0.5 else None)
         ax.set(title=f"mtry = {mtry}", xlabel="estimated probability", xlim=(0.0, 1.0))
     panels[0].set_ylabel("density of test rows")
-    panels[1].legend(frameon=False, fontsize=8, loc="upper right")
-    panels[0].annotate("dashed: truth", (0.3, 1.0), (0.02, 0.93), xycoords="axes fraction", fontsize=8)
+    figure.legend(*panels[1].get_legend_handles_labels(), loc="outside lower center", ncols=3, frameon=False)
 
 
 # ---- voting points ----
@@ -138,12 +137,12 @@ def draw_voting(records: Records, figure: Any) -> None:
         x1, x2, share, label = np.array(first_with(records, f"points_{mtry}")).T
         for value, colour, marker in ((0, BLUE, "o"), (1, ORANGE, "^")):
             some = label == value
-            look = {"s": 600 * share[some], "c": colour, "marker": marker, "alpha": 0.6, "linewidths": 0}
+            look = {"s": 2 + 400 * share[some], "c": colour, "marker": marker, "alpha": 0.6, "linewidths": 0}
             ax.scatter(x1[some], x2[some], label=f"y = {value}", **look)
         star(ax, 0.5, 0.5, "$x_0$")
         ax.axvline(0.0, color="black", linewidth=0.9, linestyle="--")
         weight = column(records, f"right_{mtry}").mean()
-        ax.set(title=f"mtry = {mtry}: {100 * weight:.0f} % of the weight at $x_1 \\geq 0$", xlabel="$x_1$", aspect="equal")
+        ax.set(title=f"mtry = {mtry}: {100 * weight:.0f} % of\nthe weight at $x_1 \\geq 0$", xlabel="$x_1$", aspect="equal")
     panels[0].set_ylabel("$x_2$")
     handles, names = panels[1].get_legend_handles_labels()
     shown = figure.legend(handles, names, loc="outside lower center", ncols=3, frameon=False)
@@ -265,7 +264,7 @@ VOTING = Experiment(
     3.0,
     one_voting,
     draw_voting,
-    (7.0, 4.0),
+    (7.0, 4.4),
 )
 NODES = Experiment(
     "node-counts",

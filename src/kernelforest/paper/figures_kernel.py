@@ -96,7 +96,8 @@ def draw_naive_weights(records: Records, figure: Any) -> None:
     panels[0].set(xlabel="mtry (features drawn)", ylabel="probability of a given feature", title="strong feature, $p_S$")
     panels[1].set(xlabel="mtry (features drawn)", title="weak feature, $p_W$")
     panels[0].axhline(1 / STRONG, color="black", linewidth=0.7, linestyle=":")
-    panels[0].annotate("1/S", (1, 1 / STRONG), (1, 0.203))
+    panels[0].annotate("1/S", (84, 0.203))
+    panels[0].set_ylim(-0.01, 0.217)
     panels[1].legend(frameon=False)
 
 
@@ -192,7 +193,7 @@ KERNELS = {"symmetric": (1.0, 1.0), "skewed": (10.0, 1.0)}
 def one_circle(rep: int, quick: bool) -> dict[str, Any]:
     """Probability and classification error of both kernels on a path of bandwidths."""
     train, test = (PAPER["circle"].sample(n, [41, rep, k]) for k, n in enumerate((500, 1000)))
-    strengths = np.geomspace(1e-5, 30.0, 14 if quick else 40)
+    strengths = np.geomspace(1e-5, 30.0, 27 if quick else 40)
     out: dict[str, Any] = {"strength": strengths.tolist()}
     truth = test.p[:, 1]
     for name, weights in KERNELS.items():

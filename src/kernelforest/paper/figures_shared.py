@@ -8,11 +8,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelforest.displays.canvas import star
 from kernelforest.estimators import KernelForestClassifier
+from kernelforest.kernel import ForestKernel
 from kernelforest.paper.experiment import Records
 
 Floats = NDArray[np.float64]
+AWAY = np.linspace(-0.4, 0.4, 41)  # from x0, of level sets
+LEVELS = (0.0, 0.02, 0.05, 0.1, 0.2, 0.4, 0.7, 1.0)  # drawn
+KEPT = 20  # repetitions that keep their level sets, to be averaged in pictures
 RANDOM = "random"  # splitter of the completely random forest: a random feature, cut uniformly
 
 
@@ -92,22 +95,46 @@ def expected_error(estimate: Floats, truth: Floats) -> float:
     return float(np.where(estimate > 0.5, 1.0 - truth, truth).mean())
 
 
-def aspect(x: Floats, y: Floats, k: Floats, x0: Sequence[float]) -> float:
-    """Mean distance from x0 along the first axis over that along the second, weighted by k: below one is thin in the first.
+def aspect(kernel: ForestKernel, x0: Sequence[float]) -> float:
+    """Log of the mean width of the leaves that hold x0, along the first feature of [-1, 1] over along the second.
 
-    >>> aspect(np.array([-1.0, 1.0]), np.array([-2.0, 2.0]), np.ones((2, 2)), (0.0, 0.0))
-    0.5
+    Below zero the kernel is thin along the first. Logs, because ratios of single data sets differ by factors.
     """
-    along = (k * np.abs(x - x0[0])[:, None]).sum(), (k * np.abs(y - x0[1])).sum()
-    return float(along[0] / along[1])
+    faces = kernel.faces(x0)
+    width = (np.minimum(faces.upper, 1.0) - np.maximum(faces.lower, -1.0)).mean(axis=1)
+    return float(np.log(width[0] / width[1]))
 
 
-def draw_levels(ax: Any, side: Sequence[float], k: Any, x0: Sequence[float], title: str) -> Any:
-    """Level sets of a kernel around x0, in steps of a tenth, the same in every panel."""
-    values = np.asarray(k, dtype=np.float64).T
-    steps = np.linspace(0.0, 1.0, 11)
-    filled = ax.contourf(side, side, values, levels=steps, cmap="cividis", vmin=0.0, vmax=1.0)
-    ax.contour(side, side, values, levels=steps[1:-1], colors="white", linewidths=0.5)
-    star(ax, x0[0], x0[1], "x0", "white")
-    ax.set(title=title, aspect="equal")
+def ratio(logs: Any) -> Mean:
+    """Geometric mean of ratios, of which the logs are given, with its standard error.
+
+    >>> print(ratio([0.0, 0.0]))
+    1.000 ± 0.000
+    """
+    found = mean(logs)
+    return Mean(float(np.exp(found.value)), float(np.exp(found.value) * found.error))
+
+
+def levels_around(kernel: ForestKernel, x0: Sequence[float]) -> list[list[float]]:
+    """The kernel on a grid around x0, `AWAY` from it in both features."""
+    x, y = (AWAY + value for value in x0)
+    found: list[list[float]] = rounded(kernel.level_sets(x0, (0, 1), (x, y)).k, 3)
+    return found
+
+
+def draw_levels(ax: Any, records: Records, key: str, title: str) -> Any:
+    """Level sets of a kernel around x0, averaged over the repetitions that kept them; the same levels in every panel."""
+    kept = [record[key] for record in records if record.get(key) is not None]
+    values = np.mean(np.array(kept, dtype=np.float64), axis=0).T
+    filled = ax.contourf(AWAY, AWAY, values, levels=LEVELS, cmap="cividis", norm=_norm())
+    ax.contour(AWAY, AWAY, values, levels=LEVELS[1:-1], colors="white", linewidths=0.6)
+    ax.plot([0.0], [0.0], "+", color="black", markersize=7)
+    ax.set_title(title, fontsize=10)
+    ax.set_aspect("equal")
     return filled
+
+
+def _norm() -> Any:
+    from matplotlib.colors import BoundaryNorm
+
+    return BoundaryNorm(LEVELS, 256)

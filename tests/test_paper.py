@@ -1,0 +1,182 @@
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from kernelforest.datasets import DatasetUnavailable
+from kernelforest.paper import cells, report, run
+from kernelforest.paper.experiment import CORRECTED, FAILS, HOLDS, Claim, Experiment, Finding
+from kernelforest.paper.ledger import EXPERIMENTS, list_experiments
+
+FOLDER = Path(__file__).resolve().parents[2] / "shared" / "data"
+
+
+def judge_mean(records):
+    value = sum(record["value"] for record in records) / len(records)
+    return Finding(HOLDS if value < 10 else FAILS, f"{value:.1f}", "a <note> | here")
+
+
+def draw_values(records, figure):
+    figure.subplots().plot([record["value"] for record in records])
+
+
+def experiment(name="toy", one=lambda rep, quick: {"value": np.float64(rep)}, **settings):
+    claim = Claim(f"{name}-mean", f"the mean of {name} is small", "Section 0", "3", "below 10", judge_mean)
+    fields = {"claims": (claim,), "reps": 4, "quick_reps": 2, "minutes": 1.0, "one": one} | settings
+    return Experiment(name, f"The figure {name}", "Figure 0", **fields)
+
+
+def counted(calls):
+    def one(rep, quick):
+        calls.append(rep)
+        return {"value": rep}
+
+    return one
+
+
+def test_a_second_run_does_only_the_repetitions_that_are_missing(tmp_path):
+    calls = []
+    toy = experiment(one=counted(calls))
+    run.run_experiment(toy, 2, False, tmp_path)
+    run.run_experiment(toy, None, False, tmp_path)
+    run.run_experiment(toy, None, False, tmp_path)
+    assert calls == [0, 1, 2, 3]
+    assert [found["value"] for found in run.read_records(toy, tmp_path).found] == [0, 1, 2, 3]
+
+
+def test_a_torn_last_line_is_ignored_and_its_repetition_run_again(tmp_path):
+    calls = []
+    toy = experiment(one=counted(calls))
+    path = run.records_path(toy, False, tmp_path)
+    whole = json.dumps({"rep": 0, "quick": False, "seconds": 0.1, "found": {"value": 7}})
+    path.write_text(f'{whole}\n{{"rep": 1, "quick": fal')
+    assert run.read_records(toy, tmp_path).found == [{"value": 7}]
+    run.run_experiment(toy, None, False, tmp_path)
+    assert calls == [1, 2, 3]
+    assert [json.loads(line)["rep"] for line in path.read_text().splitlines()] == [0, 1, 2, 3]
+
+
+def test_an_interruption_leaves_whole_lines_and_the_run_goes_on_from_there(tmp_path, monkeypatch, capsys):
+    calls = []
+
+    def one(rep, quick):
+        calls.append(rep)
+        if len(calls) == 3:
+            raise KeyboardInterrupt
+        return {"value": rep}
+
+    toy = experiment(one=one)
+    monkeypatch.setitem(EXPERIMENTS, "toy", toy)
+    with pytest.raises(KeyboardInterrupt):
+        run.run(["toy"], None, False, tmp_path, 1)
+    assert "goes on where it was" in capsys.readouterr().err
+    assert len(run.read_records(toy, tmp_path).found) == 2
+    run.run(["toy"], None, False, tmp_path, 1)
+    assert calls == [0, 1, 2, 2, 3]
+
+
+def test_quick_runs_have_files_of_their_own_and_full_records_are_preferred(tmp_path):
+    toy = experiment()
+    run.run_experiment(toy, None, True, tmp_path)
+    assert run.read_records(toy, tmp_path).quick
+    assert len(run.read_records(toy, tmp_path).found) == 2
+    run.run_experiment(toy, None, False, tmp_path)
+    assert not run.read_records(toy, tmp_path).quick
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["toy-quick.jsonl", "toy.jsonl"]
+
+
+def test_an_experiment_without_its_data_is_skipped_and_others_run(tmp_path, monkeypatch, capsys):
+    def one(rep, quick):
+        raise DatasetUnavailable("no data")
+
+    monkeypatch.setitem(EXPERIMENTS, "poor", experiment("poor", one))
+    monkeypatch.setitem(EXPERIMENTS, "toy", experiment())
+    run.run(["poor", "toy"], 1, False, tmp_path, 1)
+    assert "poor: skipped, no data" in capsys.readouterr().err
+    assert [path.name for path in tmp_path.iterdir()] == ["toy.jsonl"]
+
+
+def test_unknown_names_and_repetitions_below_one_are_refused(tmp_path):
+    with pytest.raises(ValueError, match=r"names must be 'all' or of .*; got 'tabel'"):
+        run.run(["tabel"], None, True, tmp_path, 1)
+    with pytest.raises(ValueError, match="reps must be an integer >= 1 or None, got 0"):
+        run.run(["all"], 0, True, tmp_path, 1)
+
+
+def test_a_repetition_that_json_cannot_hold_is_refused(tmp_path):
+    with pytest.raises(TypeError, match="must return numbers, text, lists and dictionaries, got set"):
+        run.run_experiment(experiment(one=lambda rep, quick: {"value": {rep}}), 1, False, tmp_path)
+
+
+def test_progress_shows_repetitions_and_the_time_left(tmp_path, capsys):
+    run.run_experiment(experiment(), None, False, tmp_path)
+    shown = capsys.readouterr().err
+    assert "3/4, 0:00 left" in shown
+    assert shown.rstrip().endswith("4/4")
+
+
+def test_the_report_has_every_claim_with_records_and_marks_others_not_run(tmp_path):
+    table = [("A table", ["name", "number"], [["a & b", "1"]])]
+    toy = experiment(draw=draw_values, tables=lambda records: table)
+    idle = experiment("idle")
+    run.run_experiment(toy, None, False, tmp_path)
+    markdown, page = report.write_report([toy, idle], tmp_path)
+    for text in (markdown.read_text(), page.read_text()):
+        assert "2 claims: 1 holds, 0 hold with correction, 0 fail, 1 not run." in text
+        assert text.count("the mean of toy is small") == 2
+        assert text.count("the mean of idle is small") == 1
+        assert "✓ holds" in text
+        assert "Not run." in text
+        assert "4 of 4 repetitions" in text
+    assert "(toy.png)" in markdown.read_text()
+    assert (tmp_path / "toy.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_the_page_needs_nothing_from_outside_and_escapes_what_it_shows(tmp_path):
+    toy = experiment(draw=draw_values)
+    run.run_experiment(toy, None, True, tmp_path)
+    markdown, page = report.write_report([toy], tmp_path)
+    text = page.read_text()
+    assert 'src="data:image/png;base64,' in text
+    assert not re.search(r'(src|href)="(?!data:|#)', text)
+    assert "a &lt;note&gt; | here" in text
+    assert "a quick run, too small to judge by" in text
+    assert "a <note> \\| here" in markdown.read_text()
+
+
+def test_every_name_in_the_ledger_is_listed_once():
+    listed = list_experiments()
+    claims = [claim.name for found in EXPERIMENTS.values() for claim in found.claims]
+    assert len(set(claims)) == len(claims)
+    assert all(listed.count(f"\n    {name}: ") == 1 for name in claims)
+    assert all(f"{name}: " in listed for name in EXPERIMENTS)
+
+
+def test_a_cell_is_compared_in_standard_errors_of_both_tables():
+    records = [{"rmse": {"row": {"prox": value}}} for value in (0.1, 0.12, 0.14, 0.16)]
+    (gap,) = cells.gaps(records, {"row": (110,)}, ("prox",), n_theirs=4)
+    error = np.std([0.1, 0.12, 0.14, 0.16], ddof=1) / 2
+    assert gap.ours.mean == pytest.approx(0.13)
+    assert gap.errors == pytest.approx(0.02 / np.sqrt(2 * error**2 + 0.0005**2 / 3))
+    assert not cells.outside([gap])
+
+
+@pytest.mark.parametrize("name", list(EXPERIMENTS))
+def test_every_claim_can_be_judged_from_a_quick_run(name, tmp_path, monkeypatch):
+    if FOLDER.is_dir():
+        monkeypatch.setenv("KERNELFOREST_DATA", str(FOLDER))
+    found = EXPERIMENTS[name]
+    try:
+        run.run_experiment(found, None, True, tmp_path)
+    except DatasetUnavailable as error:
+        pytest.skip(str(error))
+    part = report.section(found, tmp_path)
+    assert [claim for claim, _ in part.findings] == list(found.claims)
+    for _, finding in part.findings:
+        assert finding.verdict in (HOLDS, CORRECTED, FAILS)
+        assert finding.ours
+        assert "nan" not in finding.ours
+    assert all(len(line) == len(header) for _, header, body in part.tables for line in body)
+    assert part.picture or part.tables
