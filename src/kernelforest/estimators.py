@@ -386,10 +386,8 @@ class KernelForestClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         if hasattr(self, "tuning_"):
             tuning = self.tuning_
             ways = len({(c.splitter, c.max_features) for c in tuning.candidates})
-            lines.insert(
-                0,
-                f"Chosen by out-of-bag {self.scoring.replace('_', ' ')} among {len(tuning.candidates):,} candidates of {ways} forests:",
-            )
+            aim, n = self.scoring.replace("_", " "), len(tuning.candidates)
+            lines.insert(0, f"Chosen by out-of-bag {aim} among {n:,} candidates of {ways} forests:")
         if not self.forest_.has_out_of_bag:
             return [*lines, "Every tree was grown on all rows: nothing is out-of-bag, so nothing can be scored."]
         forest, threads = self.forest_, self._threads()

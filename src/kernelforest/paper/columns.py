@@ -106,12 +106,13 @@ def boosted(split: Split, leaves: tuple[int, ...], rounds: int) -> Array:
         settings, stop = BOOSTING | {"num_leaves": n_leaves}, lightgbm.early_stopping(PATIENCE, verbose=False)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            path = lightgbm.cv(settings, data, rounds, folds=folds, callbacks=[stop])["valid binary_logloss-mean"]
+            scores: Any = lightgbm.cv(settings, data, rounds, folds=folds, callbacks=[stop])
+        path = scores["valid binary_logloss-mean"]
         found.append((min(path), len(path), settings))
     _, best, settings = min(found, key=lambda entry: entry[0])
     return np.asarray(lightgbm.train(settings, data, best).predict(split.X_test, num_threads=1))
 
 
-def rmse(p: Array, truth: Array) -> float:
+def rmse(p: Array, truth: NDArray[Any]) -> float:
     """Root of the mean squared difference, to six digits."""
     return round(float(np.sqrt(np.mean((p - truth) ** 2))), 6)

@@ -49,7 +49,7 @@ INDEPENDENT: Table = {  # another implementation, 4 to 20 splits, standard error
 INDEPENDENT_SPLITS, INDEPENDENT_ERROR = 10, 0.003
 
 
-class Test(NamedTuple):
+class Comparison(NamedTuple):
     """Class against reg forest in one set at one mtry, paired by split."""
 
     row: str
@@ -59,7 +59,11 @@ class Test(NamedTuple):
 
     def __str__(self) -> str:
         """As it is printed in a finding."""
-        return f"{self.row} {self.mtry} {1000 * self.gap.mean:+.1f} ± {1000 * self.gap.error:.1f} (p = {self.p:.2g})"
+        return f"{self.row} {self.mtry} {_signed(self.gap)} (p = {self.p:.2g})"
+
+
+def _signed(gap: Mean) -> str:
+    return f"{1000 * gap.mean:+.1f} ± {1000 * gap.error:.1f}"
 
 
 def _one(junk: int, rep: int, quick: bool) -> dict[str, Any]:
@@ -90,9 +94,8 @@ def _random_worst(records: Records) -> Finding:
     others = [row for row in rows if worst_column(records, row) != "random"]
     if not others:
         return Finding(HOLDS, f"worst in {len(rows)} of {len(rows)}")
-    shown = "; ".join(
-        f"{row}: {worst_column(records, row)} {1000 * max(means(records, row).values()):.0f}" for row in others
-    )
+    worst = [(row, worst_column(records, row), max(means(records, row).values())) for row in others]
+    shown = "; ".join(f"{row}: {column} {1000 * value:.0f}" for row, column, value in worst)
     note = "the paper's own row parkinsons has prox at .313 and random at .280" if "parkinsons" in others else ""
     return Finding(FAILS, f"worst in {len(rows) - len(others)} of {len(rows)}; not in {shown}", note)
 
@@ -104,14 +107,14 @@ def _bests(records: Records) -> Finding:
     return Finding(HOLDS if found == [1, 1] else FAILS, f"lowest means: {ours}")
 
 
-def paired_tests(records: Records) -> list[Test]:
+def paired_tests(records: Records) -> list[Comparison]:
     """Class against reg forests, for each set and both mtry."""
     tests = []
     for row in rows_of(records, list(PRINTED)):
         for mtry in ("p/3", "√p"):
             pair = f"class {mtry}", f"reg {mtry}"
             p = float(ttest_rel(*(values(records, row, column) for column in pair)).pvalue)
-            tests.append(Test(row, mtry, margin(records, row, *pair), p))
+            tests.append(Comparison(row, mtry, margin(records, row, *pair), p))
     return tests
 
 
@@ -147,9 +150,7 @@ def _largest_type(records: Records, row: str) -> float:
 def _tables(records: Records) -> list[tuple[str, list[str], list[list[str]]]]:
     junk = records[0]["junk"]
     title = f"Root mean squared difference to the labels × 1000, {junk} junk predictors: ours ± standard error (paper)"
-    tests = [
-        [t.row, t.mtry, f"{1000 * t.gap.mean:+.1f} ± {1000 * t.gap.error:.1f}", f"{t.p:.2g}"] for t in paired_tests(records)
-    ]
+    tests = [[t.row, t.mtry, _signed(t.gap), f"{t.p:.2g}"] for t in paired_tests(records)]
     caution = "Class minus reg × 1000, paired t-test (splits share rows, so that the p-values are too small)"
     return [(title, *lines(records, list(PRINTED), PRINTED)), (caution, ["set", "mtry", "difference", "p"], tests)]
 
