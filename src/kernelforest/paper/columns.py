@@ -10,6 +10,7 @@ import warnings
 import zlib
 from dataclasses import dataclass
 from importlib.util import find_spec
+from math import ceil, sqrt
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from sklearn.ensemble import RandomForestClassifier
 from sklearn.model_selection import StratifiedKFold
 
 from kernelforest.estimators import KernelForestClassifier
+from kernelforest.kernel import ForestKernel
 
 Array = NDArray[np.float64]
 TREES, QUICK_TREES = 500, 60
@@ -65,7 +67,7 @@ def predictions(split: Split, quick: bool) -> dict[str, Array]:
     """P(y = 1) of the test rows by every column."""
     found = paper_columns(split, QUICK_TREES if quick else TREES)
     found["default"] = default(split, QUICK_TREES if quick else TREES)
-    found["RF + isotonic"] = calibrated(split, 10 if quick else TREES // FOLDS)
+    found["RF + isotonic"] = calibrated(split, 5 if quick else TREES // FOLDS)
     if find_spec("lightgbm"):
         found["LightGBM"] = boosted(split, LEAVES[1:2] if quick else LEAVES, 50 if quick else ROUNDS)
     return found
@@ -79,6 +81,26 @@ def paper_columns(split: Split, trees: int) -> dict[str, Array]:
         for name, aggregate, fill in columns:
             found[name] = model.predict_proba(split.X_test, aggregate, fill)[:, 1]
     return found
+
+
+def scikit_columns(split: Split, trees: int) -> dict[str, Array]:
+    """Six of the seven, grown by scikit-learn: there a feature that is constant in a node uses up one of the mtry draws."""
+    p, found = split.X.shape[1], {}
+    for mtry, features in (("p/3", ceil(p / 3)), ("√p", ceil(sqrt(p))), ("p", p)):
+        settings = {"max_features": features, "random_state": split.seed}
+        forest = RandomForestClassifier(trees, **settings).fit(split.X, split.y)
+        found["bagged" if mtry == "p" else f"class {mtry}"] = _votes(forest, split.X_test)
+        if mtry == "√p":
+            kernel = ForestKernel.from_model(forest, split.X, split.y)
+            found["prox"] = kernel.average(split.X_test, split.y, aggregate="proximity", fill="oob")
+        if mtry != "p":  # a node of 5 rows is a leaf
+            forest = RandomForestClassifier(trees, min_samples_split=6, **settings).fit(split.X, split.y)
+            found[f"reg {mtry}"] = forest.predict_proba(split.X_test)[:, 1]
+    return found
+
+
+def _votes(forest: RandomForestClassifier, X: Array) -> Array:
+    return np.asarray(np.mean([tree.predict(X) for tree in forest.estimators_], axis=0))
 
 
 def default(split: Split, trees: int) -> Array:

@@ -13,9 +13,9 @@ from kernelforest.kernel import ForestKernel
 from kernelforest.paper.experiment import Records
 
 Floats = NDArray[np.float64]
-AWAY = np.linspace(-0.4, 0.4, 41)  # from x0, of level sets
+AWAY = np.linspace(-0.4, 0.4, 33)  # from x0, of level sets
 LEVELS = (0.0, 0.02, 0.05, 0.1, 0.2, 0.4, 0.7, 1.0)  # drawn
-KEPT = 20  # repetitions that keep their level sets, to be averaged in pictures
+KEPT = 12  # repetitions that keep their level sets, to be averaged in pictures
 RANDOM = "random"  # splitter of the completely random forest: a random feature, cut uniformly
 
 
@@ -115,17 +115,17 @@ def ratio(logs: Any) -> Mean:
     return Mean(float(np.exp(found.value)), float(np.exp(found.value) * found.error))
 
 
-def levels_around(kernel: ForestKernel, x0: Sequence[float]) -> list[list[float]]:
-    """The kernel on a grid around x0, `AWAY` from it in both features."""
+def levels_around(kernel: ForestKernel, x0: Sequence[float]) -> list[list[int]]:
+    """The kernel in thousandths on a grid around x0, `AWAY` from it in both features."""
     x, y = (AWAY + value for value in x0)
-    found: list[list[float]] = rounded(kernel.level_sets(x0, (0, 1), (x, y)).k, 3)
+    found: list[list[int]] = np.rint(1000.0 * kernel.level_sets(x0, (0, 1), (x, y)).k).astype(int).tolist()
     return found
 
 
 def draw_levels(ax: Any, records: Records, key: str, title: str) -> Any:
     """Level sets of a kernel around x0, averaged over the repetitions that kept them; the same levels in every panel."""
     kept = [record[key] for record in records if record.get(key) is not None]
-    values = np.mean(np.array(kept, dtype=np.float64), axis=0).T
+    values = np.mean(kept, axis=0).T / 1000.0
     filled = ax.contourf(AWAY, AWAY, values, levels=LEVELS, cmap="cividis", norm=_norm())
     ax.contour(AWAY, AWAY, values, levels=LEVELS[1:-1], colors="white", linewidths=0.6)
     ax.plot([0.0], [0.0], "+", color="black", markersize=7)
