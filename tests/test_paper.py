@@ -143,6 +143,8 @@ def test_the_page_needs_nothing_from_outside_and_escapes_what_it_shows(tmp_path)
     assert not re.search(r'(src|href)="(?!data:|#)', text)
     assert "a &lt;note&gt; | here" in text
     assert "a quick run, too small to judge by" in text
+    assert "Verdicts from quick runs, too small to judge by: 1." in text
+    assert "</span> (quick run)</td>" in text
     assert "a <note> \\| here" in markdown.read_text()
 
 

@@ -123,7 +123,7 @@ def test_the_proposition_never_under_estimates():
         assert (np.array(curve["proposition"]) >= np.array(curve["exact"])).all()
 
 
-def test_node_counts_are_those_of_the_figure():
+def test_node_counts_are_those_of_other_software():
     nodes = np.mean([record["nodes"] for record in quick_records("node-counts")], axis=0)
     np.testing.assert_allclose(nodes, [503, 398, 303, 256, 224], rtol=0.03)
 
@@ -202,6 +202,32 @@ def test_leaves_as_wide_along_both_are_no_adaptation():
     assert judged("kinked-forest-adapts", thin).verdict == HOLDS
     weak = [record | {"aspect_one": [0.0, 0.0]} for record in thin]
     assert judged("kinked-forest-adapts", weak).verdict == CORRECTED
+
+
+def spam(junk, few, many):
+    """Two repetitions with mean sizes of junk, and derivatives at mtry 10 and 34."""
+    return [{"mtry": [1, 10, 34], "junk": junk, "junk_raw": junk, "slopes_10": few, "slopes_34": many}] * 2
+
+
+@pytest.mark.parametrize(
+    ("junk", "verdict"), [([0.3, 0.1, 0.05], HOLDS), ([0.3, 0.1, 0.2], FAILS), ([0.3, 0.28, 0.27], FAILS)]
+)
+def test_junk_has_to_fall_by_half_and_never_to_rise(junk, verdict):
+    assert judged("spam-junk-falls", spam(junk, [], [])).verdict == verdict
+
+
+@pytest.mark.parametrize(
+    ("smaller", "largest", "verdict"), [(9, 2.0, HOLDS), (7, 2.0, CORRECTED), (3, 2.0, FAILS), (9, 0.5, FAILS)]
+)
+def test_how_many_derivatives_shrink_decides_the_verdict(smaller, largest, verdict):
+    many = [-largest] + [-0.1] * smaller + [-0.8] * (9 - smaller)
+    assert judged("spam-shrunken", spam([], [-1.0] + [-0.5] * 9, many)).verdict == verdict
+
+
+def test_other_node_counts_and_other_derivatives_fail():
+    assert judged("node-counts-terminal", [{"nodes": [300, 250, 200, 150, 100]}]).verdict == FAILS
+    flat = {"left": [-0.5] * 22, "right": [-0.5] * 22}
+    assert judged("derivatives-values", [{"mtry 4": flat, "mtry 22": flat}]).verdict == FAILS
 
 
 # ---- parts ----

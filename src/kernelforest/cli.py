@@ -1,10 +1,11 @@
-"""The command line: `kernelforest demo` shows on real data what the package is for."""
+"""The command line: `kernelforest demo` shows on real data what the package is for, `kernelforest paper` runs the paper."""
 
 from __future__ import annotations
 
 import argparse
 import re
 from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 from sklearn.datasets import load_breast_cancer
@@ -13,6 +14,9 @@ from sklearn.model_selection import train_test_split
 
 from kernelforest import __version__
 from kernelforest.estimators import KernelForestClassifier
+from kernelforest.paper.ledger import list_experiments
+from kernelforest.paper.report import report
+from kernelforest.paper.run import run
 from kernelforest.scoring import score
 
 
@@ -22,9 +26,33 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--version", action="version", version=__version__)
     commands = parser.add_subparsers(dest="command", required=True)
     commands.add_parser("demo", help="fit an embedded data set, compare with scikit-learn, explain one probability")
-    parser.parse_args(arguments)
-    demo()
+    _add_paper(commands.add_parser("paper", help="figures, tables and claims of Olson and Wyner (2018)"))
+    options = parser.parse_args(arguments)
+    if options.command == "demo":
+        demo()
+    elif options.action == "list":
+        print(list_experiments())
+    elif options.action == "run":
+        try:
+            run(options.names, options.reps, options.quick, options.out, options.threads)
+        except ValueError as error:
+            parser.error(str(error))
+    else:
+        print("\n".join(str(page) for page in report(options.out)))
     return 0
+
+
+def _add_paper(parser: argparse.ArgumentParser) -> None:
+    actions = parser.add_subparsers(dest="action", required=True)
+    actions.add_parser("list", help="every figure and table, its claims and its run time")
+    running = actions.add_parser("run", help="run experiments; what was run before is kept, an interrupted run goes on")
+    running.add_argument("names", nargs="+", metavar="NAME", help="as in `paper list`, or all")
+    running.add_argument("--reps", type=int, help="repetitions, if not those of the paper")
+    running.add_argument("--quick", action="store_true", help="few repetitions of small forests: seconds, not minutes")
+    running.add_argument("--threads", type=int, default=2)
+    reporting = actions.add_parser("report", help="one page of Markdown and of HTML from what was run")
+    for each in (running, reporting):
+        each.add_argument("--out", type=Path, default=Path("paper-results"), help="folder of the results")
 
 
 def demo() -> None:

@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 from kernelforest._engine import path
 from kernelforest._engine.layout import Columns, Targets
 from kernelforest.bandwidth import MOST_ENTRIES, BandwidthPath, leaf_sizes
+from kernelforest.calibration import FEW_CLASSES
 from kernelforest.forest import FILLS
 from kernelforest.frames import as_table
 from kernelforest.growing import SPLITTERS, Rules, announced_compiling, in_threads, show_progress
@@ -172,6 +173,7 @@ def tune(
     for splitter, mtry in product(choices.splitter, choices.max_features):
         limits = replace(rules, splitter=splitter, max_features=mtry, leaf_size=1).limits(len(targets.drawable), n_features)
         ways.append(BandwidthPath(columns, targets, limits, seed, rows, np.array(choices.leaf_size), choices.aggregate))
+    calibrated = calibrated and targets.n_classes <= FEW_CLASSES  # a sigmoid of many classes takes longer than the trees
     judge = Judge(targets, choices, scoring, calibrated, threads)
     dropped: list[Candidate] = []
     for n_trees, is_last in rounds(len(ways), len(rows), rules.n_estimators):

@@ -227,7 +227,7 @@ def judge_circle_rmse(records: Records) -> Finding:
         return Finding(HOLDS, ours)
     close = best["symmetric"].is_near(0.093, 0.01) and best["skewed"].is_near(0.164, 0.015)
     note = "about 0.09 and 0.16 on [-28, 28]^2; the ratio of about two is right"
-    return Finding(CORRECTED if close else FAILS, ours, note)
+    return Finding(CORRECTED, ours, note) if close else Finding(FAILS, ours)
 
 
 def judge_circle_error(records: Records) -> Finding:

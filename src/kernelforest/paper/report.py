@@ -8,6 +8,7 @@ import io
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from kernelforest.paper.experiment import CORRECTED, FAILS, HOLDS, Claim, Experiment, Finding
 from kernelforest.paper.ledger import EXPERIMENTS
@@ -115,26 +116,42 @@ def counts(sections: Sequence[Section]) -> str:
     verdicts = [finding.verdict for part in sections for _, finding in part.findings]
     waiting = sum(len(part.experiment.claims) for part in sections if not part.was_run)
     found = ", ".join(f"{verdicts.count(verdict)} {_plural(verdict, verdicts.count(verdict))}" for verdict in MARKS)
-    return f"{len(verdicts) + waiting} claims: {found}, {waiting} not run."
+    quick = sum(len(part.findings) for part in sections if part.recorded.quick)
+    caution = f" Verdicts from quick runs, too small to judge by: {quick}." if quick else ""
+    return f"{len(verdicts) + waiting} claims: {found}, {waiting} not run.{caution}"
 
 
 def _plural(verdict: str, n: int) -> str:
     return verdict if n == 1 else verdict.replace("holds", "hold").replace("fails", "fail")
 
 
-def _ledger(sections: Sequence[Section]) -> list[tuple[str, Claim, Finding | None]]:
-    lines: list[tuple[str, Claim, Finding | None]] = []
+class Line(NamedTuple):
+    """A line of the ledger."""
+
+    claim: Claim
+    experiment: str
+    finding: Finding | None
+    suffix: str  # where the verdict is not that of a full run
+
+
+def _ledger(sections: Sequence[Section]) -> list[Line]:
+    lines: list[Line] = []
     for part in sections:
-        found = dict(part.findings)
-        lines += [(part.experiment.name, claim, found.get(claim)) for claim in part.experiment.claims]
+        found, suffix = dict(part.findings), " (quick run)" if part.recorded.quick else ""
+        lines += [Line(claim, part.experiment.name, found.get(claim), suffix) for claim in part.experiment.claims]
     return lines
 
 
 def as_markdown(sections: Sequence[Section]) -> str:
     """The page as Markdown; figures are files beside it."""
     ledger = [
-        [claim.says, claim.where, f"[{name}](#{name})", _mark(finding.verdict) if finding else "not run"]
-        for name, claim, finding in _ledger(sections)
+        [
+            line.claim.says,
+            line.claim.where,
+            f"[{line.experiment}](#{line.experiment})",
+            _mark(line.finding.verdict) + line.suffix if line.finding else "not run",
+        ]
+        for line in _ledger(sections)
     ]
     head = ["claim", "where", "experiment", "verdict"]
     blocks = [f"# {TITLE}", LEAD, "## Ledger", f"**{counts(sections)}**", _pipes(head, ledger)]
@@ -176,8 +193,13 @@ def _pipes(header: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
 def as_html(sections: Sequence[Section]) -> str:
     """The page as HTML, with the figures in it."""
     ledger = [
-        [_text(claim.says), _text(claim.where), f'<a href="#{name}">{_text(name)}</a>', _badge(finding)]
-        for name, claim, finding in _ledger(sections)
+        [
+            _text(line.claim.says),
+            _text(line.claim.where),
+            f'<a href="#{line.experiment}">{_text(line.experiment)}</a>',
+            _badge(line.finding) + line.suffix,
+        ]
+        for line in _ledger(sections)
     ]
     body = [
         f"<h1>{_text(TITLE)}</h1><p>{_text(LEAD)}</p><h2>Ledger</h2><p><strong>{_text(counts(sections))}</strong></p>",
