@@ -234,16 +234,19 @@ def score_candidates(proba, labels, weight, floor, sharpened, squared, many, los
     `many` is room for one number per class, or None where there are two classes: then their way is not compiled.
     """
     n_candidates, n_rows, n_classes = proba.shape
-    x, other = np.empty((n_rows, n_classes)), np.empty(n_rows)
+    x, mine = np.empty((n_rows, n_classes)), np.empty(n_rows)
     spare = np.empty(n_rows), np.empty(n_classes), np.empty(n_classes)
     for k in range(n_candidates):
-        if sharpened:
-            read_scale(proba[k], floor, True, x)
-            linear = sharpened_losses(x, labels, weight, floor, squared, spare, many, other)
-            read_scale(proba[k], floor, False, x)
-            if sharpened_losses(x, labels, weight, floor, squared, spare, many, losses[k]) > linear:
+        least = np.inf
+        for scale in range(2 if sharpened else 1):
+            total = 0.0
+            if sharpened:
+                read_scale(proba[k], floor, scale == 1, x)
+                total = sharpened_losses(x, labels, weight, floor, squared, spare, many, mine)
+            else:
                 for i in range(n_rows):
-                    losses[k, i] = other[i]
-        else:
-            for i in range(n_rows):
-                losses[k, i] = row_loss(proba[k, i], labels[i], floor, squared)
+                    mine[i] = row_loss(proba[k, i], labels[i], floor, squared)
+            if total < least:
+                least = total
+                for i in range(n_rows):
+                    losses[k, i] = mine[i]
