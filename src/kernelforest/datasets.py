@@ -168,7 +168,7 @@ def _from_folder(name: str, source: _Source, folder: Path) -> _Table:
 
 def _from_openml(name: str, source: _Source) -> _Table:
     try:
-        bunch = fetch_openml(data_id=source.openml, as_frame=False, parser="liac-arff", n_retries=1)
+        bunch = fetch_openml(data_id=source.openml, as_frame=False, parser="liac-arff", n_retries=0)
     except (OSError, ValueError) as error:
         raise DatasetUnavailable(
             f"the data set {name!r} could not be fetched from OpenML (number {source.openml}): {error}. Without a network, "
