@@ -222,14 +222,16 @@ def test_the_standard_error_counts_groups():
 
 def test_few_groups_are_left_untuned():
     X, y, groups = repeated(n_groups=9, size=20)
-    assert not hasattr(fit(X, y, groups, tuned=True), "tuning_")
+    with pytest.warns(TuningWarning, match="9 rows or groups are too few"):
+        assert not hasattr(fit(X, y, groups, tuned=True), "tuning_")
     X, y, groups = repeated(n_groups=10, size=20)
     assert hasattr(fit(X, y, groups, tuned=True), "tuning_")
 
 
 def test_one_group_leaves_nothing_out():
     X, y, _ = repeated(n_groups=10, size=2)
-    model = fit(X, y, np.zeros(20), tuned=True)
+    with pytest.warns(TuningWarning, match="1 rows or groups are too few"):
+        model = fit(X, y, np.zeros(20), tuned=True)
     assert (model.inbag_counts_ == 1).all()
     with pytest.warns(UserWarning, match="20 of 20 rows were drawn by every tree"):
         np.testing.assert_allclose(model.oob_proba_, 0.5)

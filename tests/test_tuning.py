@@ -662,7 +662,9 @@ def test_a_grid_search_over_leaf_sizes_fixes_them():
 @pytest.mark.parametrize("calibration", ["auto", "sigmoid", "isotonic", "venn-abers", "beta"])
 def test_with_fewer_than_ten_rows_nothing_is_tuned(n, calibration):
     X, y = np.arange(float(n))[:, None], np.arange(n) % 2
-    model = fit(X, y, calibration=calibration)
+    why = "y has one class only" if n == 1 else f"{n} rows or groups are too few"
+    with pytest.warns(TuningWarning, match=f"{why}, so nothing is tuned"):
+        model = fit(X, y, calibration=calibration)
     assert not hasattr(model, "tuning_")
     assert values_of(model) == {"splitter": "best", "max_features": 1, "leaf_size": 1, "aggregate": "mean", "fill": "inbag"}
     proba = model.predict_proba(X)
@@ -728,11 +730,14 @@ def test_a_hundred_classes_of_three_rows():
 
 def test_one_class_needs_no_choice():
     X = sample().X
-    model = fit(X, np.full(150, "only"))
+    with pytest.warns(TuningWarning, match="one class only"):
+        model = fit(X, np.full(150, "only"))
     assert not hasattr(model, "tuning_")
     np.testing.assert_array_equal(model.predict_proba(X), 1.0)
     for method in METHODS:
-        np.testing.assert_allclose(fit(X, np.full(150, "only"), calibration=method).predict_proba(X), 1.0)
+        with pytest.warns(TuningWarning, match="one class only"):
+            model = fit(X, np.full(150, "only"), calibration=method)
+        np.testing.assert_allclose(model.predict_proba(X), 1.0)
 
 
 def test_a_class_without_weight_is_no_obstacle():

@@ -209,7 +209,12 @@ class KernelForestClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         rules = self._rules()
         choices = open_choices(self._tunable(), rules, targets, matrix.shape[1])
         limits = rules.limits(len(targets.drawable), matrix.shape[1])
-        self._check_estimate(choices.aggregate[0], choices.fill[0], limits.leaves_rows_out(len(targets.drawable)))
+        leaves_out = limits.leaves_rows_out(len(targets.drawable))
+        self._check_estimate(choices.aggregate[0], choices.fill[0], leaves_out)
+        if self.calibration in METHODS and not leaves_out:
+            raise ValueError(
+                f"calibration={self.calibration!r} needs out-of-bag rows: set bootstrap=True or max_samples below 1.0"
+            )
         shares = np.bincount(labels.codes, targets.weight, len(labels.classes))
         self._shift = self._prior_shift(labels, shares / shares.sum(), class_weight)
         self._class_weight = class_weight
@@ -344,13 +349,10 @@ class KernelForestClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         forest = self.forest_
         if method is None:
             return Chosen(None, Identity(), self.scoring, ())
-        if not forest.has_out_of_bag:
-            raise ValueError(f"calibration={method!r} needs out-of-bag rows: set bootstrap=True or max_samples below 1.0")
         proba, n_trees = self._raw_out_of_bag()
         targets = forest.targets
-        rows = np.random.default_rng(seed).permutation(np.flatnonzero((n_trees > 0) & (targets.weight > 0)))[
-            :CALIBRATION_ROWS
-        ]
+        seen = np.flatnonzero((n_trees > 0) & (targets.weight > 0))
+        rows = np.random.default_rng(seed).permutation(seen)[:CALIBRATION_ROWS]
         groups = None if targets.groups is None else targets.groups[rows]
         about = proba[rows], targets.labels[rows], targets.weight[rows], groups
         return choose_calibrator(method, *about, scoring=self.scoring)
@@ -395,7 +397,10 @@ class KernelForestClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         classic = Forest.grow(forest.columns, forest.targets, limits, range(self.n_estimators), forest.seed, threads=threads)
         plain, n_trees = classic.estimate_out_of_bag("mean", "inbag", threads)
         lines.append("out-of-bag        log loss    Brier    error")
-        for name, scores in (("this forest", self.oob_score_), ("untuned forest", self._score(plain, n_trees))):
+        for name, scores in (
+            ("this forest", self.oob_score_),
+            ("untuned forest", self._score(self._shifted(plain), n_trees)),
+        ):
             lines.append(f"{name:<16}  {scores.log_loss:8.4f} {scores.brier:8.4f} {scores.error:8.4f}")
         return lines
 

@@ -38,6 +38,7 @@ SPLITTER_NAMES = {number: name for name, number in SPLITTERS.items()}
 MOST_ROWS = 8192  # that are scored
 FIRST_ROWS = 1024  # scored before the last round
 FEW_TREES, FEW_ROWS, RARE_ROWS = 50, 100, 10  # below which there is a warning
+LEAST = 10  # rows, or groups, to choose by at all
 
 
 class TuningWarning(UserWarning):
@@ -117,7 +118,11 @@ def open_choices(wanted: Mapping[str, Any], rules: Rules, targets: Targets, n_fe
     """What is left to choose of the parameters in UNTUNED; nothing, if the rows cannot tell."""
     limits = rules.limits(len(targets.drawable), n_features)
     names = {name for name in UNTUNED if is_auto(wanted[name])}
-    if names <= {"splitter"} or len(targets.drawable) < 10 or targets.n_classes == 1:
+    if names <= {"splitter"}:
+        names = set()
+    if names and (len(targets.drawable) < LEAST or targets.n_classes == 1):
+        why = "y has one class only" if targets.n_classes == 1 else f"{len(targets.drawable)} rows or groups are too few"
+        warn(f"{why}, so nothing is tuned and the forest is a classic one: give more data", TuningWarning, stacklevel=3)
         names = set()
     if names and not limits.leaves_rows_out(len(targets.drawable)):
         raise ValueError(
