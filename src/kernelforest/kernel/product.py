@@ -239,7 +239,7 @@ class ForestKernel:
         Examples
         --------
         >>> from kernelforest.estimators import KernelForestClassifier
-        >>> model = KernelForestClassifier(50, random_state=0).fit([[0.0], [0.1], [0.9], [1.0]], ["a", "a", "b", "b"])
+        >>> model = KernelForestClassifier.untuned(50, random_state=0).fit([[0.0], [0.1], [0.9], [1.0]], ["a", "a", "b", "b"])
         >>> points = model.kernel_.voting_points([0.0], fill="all")
         >>> points.rows[0], points.label[0], points.share[0]
         (np.int64(0), np.str_('a'), np.float64(1.0))
@@ -279,7 +279,7 @@ class ForestKernel:
         Examples
         --------
         >>> from kernelforest.estimators import KernelForestClassifier
-        >>> model = KernelForestClassifier(50, bootstrap=False, random_state=0).fit([[0.0], [1.0], [2.0]], [0, 0, 1])
+        >>> model = KernelForestClassifier.untuned(50, bootstrap=False, random_state=0).fit([[0.0], [1.0], [2.0]], [0, 0, 1])
         >>> model.kernel_.profile([1.0], "x0").at([-3.0, 0.0, 2.0])
         array([1., 1., 0.])
 
@@ -307,7 +307,7 @@ class ForestKernel:
         Examples
         --------
         >>> from kernelforest.estimators import KernelForestClassifier
-        >>> model = KernelForestClassifier(50, bootstrap=False, random_state=0).fit([[0.0], [1.0], [2.0]], [0, 0, 1])
+        >>> model = KernelForestClassifier.untuned(50, bootstrap=False, random_state=0).fit([[0.0], [1.0], [2.0]], [0, 0, 1])
         >>> found = model.kernel_.derivatives([1.0], h=2.0)
         >>> found.right, found.left
         (array([-0.5]), array([0.]))
