@@ -239,7 +239,8 @@ class ForestKernel:
         Examples
         --------
         >>> from kernelforest.estimators import KernelForestClassifier
-        >>> model = KernelForestClassifier.untuned(50, random_state=0).fit([[0.0], [0.1], [0.9], [1.0]], ["a", "a", "b", "b"])
+        >>> X, y = [[0.0], [0.1], [0.9], [1.0]], ["a", "a", "b", "b"]
+        >>> model = KernelForestClassifier.untuned(50, random_state=0).fit(X, y)
         >>> points = model.kernel_.voting_points([0.0], fill="all")
         >>> points.rows[0], points.label[0], points.share[0]
         (np.int64(0), np.str_('a'), np.float64(1.0))
