@@ -26,7 +26,7 @@ from kernelforest.forest import FILLS
 from kernelforest.growing import Rules, make_targets
 from kernelforest.problems import DEVELOPMENT, Problem
 from kernelforest.scoring import losses, mean_and_error
-from kernelforest.tuning import mtry_candidates
+from kernelforest.tuning import NEGLIGIBLE, TEMPER, mtry_candidates
 from tables import heading, say, table
 
 Array = NDArray[np.float64]
@@ -45,17 +45,20 @@ class Candidates:
         columns = code_table(schema.matrix(np.vstack([train.X, test.X])), schema.levels, 2)
         labels = np.append(train.y, np.zeros(N_TEST, int)).astype(np.int32)
         targets = make_targets(labels, len(self.shares), np.append(np.ones(n), np.zeros(N_TEST)))
-        sizes, self.names, found = leaf_sizes(n), [], []
+        sizes, self.names, found, spoken = leaf_sizes(n), [], [], []
         for splitter, mtry in product(("best", "extra"), mtry_candidates(train.X.shape[1])):
             limits = Rules(TREES, mtry, 1, splitter).limits(n, train.X.shape[1])
             path = BandwidthPath(columns, targets, limits, rep, np.arange(n + N_TEST), sizes, AGGREGATES)
             path.extend(TREES, 2)
             found.append(path.probabilities(sizes, n + N_TEST).reshape(-1, n + N_TEST, len(self.shares)))
+            spoken.append(path._sums(sizes, n + N_TEST).sum(axis=-1).reshape(-1, n + N_TEST))
             self.names += list(product([splitter], [mtry], sizes.tolist(), AGGREGATES, FILLS))
         both = np.concatenate(found)
         self.oob, self.test = both[:, :n], both[:, n:]
+        self.mass, self.test_mass = np.split(np.concatenate(spoken), [n], axis=1)  # what stands behind a probability
         self.sizes = np.array([float(name[2]) for name in self.names])
-        self.ways = np.array([hash_of(name[:2]) for name in self.names])
+        self.ways = numbers([name[:2] for name in self.names])
+        self.kinds = numbers([name[:2] + name[3:] for name in self.names])
 
     def raw(self, scoring: str) -> Array:
         """Losses of the candidates as they are, (candidates, rows); probabilities kept 1/(2n) away from 0 and 1."""
@@ -75,14 +78,23 @@ class Candidates:
         mixed = np.clip(self.shares + np.tensordot(weights, proba - self.shares, 1), 0.0, 1.0)
         return mixed / mixed.sum(axis=1, keepdims=True)
 
+    def blended(self, weights: Array) -> tuple[Array, Array]:
+        """Out-of-bag and test probabilities of opinions added up, as the package does it for one kind of candidate."""
+        used = np.flatnonzero(weights)
+        factors = (weights[used] / self.mass[used].mean(axis=1))[:, None]
+        sides = (self.oob, self.mass), (self.test, self.test_mass * self.mass[used].sum() / self.test_mass[used].sum())
+        oob, test = (np.einsum("kn,knc->nc", factors * mass[used], proba[used]) for proba, mass in sides)
+        return oob / oob.sum(axis=1, keepdims=True), test / test.sum(axis=1, keepdims=True)
+
     def only(self, chosen: int) -> Array:
         """All the weight on one candidate."""
         return np.eye(len(self.names))[chosen]
 
 
-def hash_of(way: tuple[str, int]) -> int:
-    """A number for a way to grow."""
-    return way[1] if way[0] == "best" else -way[1]
+def numbers(names: list[tuple[object, ...]]) -> NDArray[np.int64]:
+    """Equal names get equal numbers."""
+    places = {name: k for k, name in enumerate(dict.fromkeys(names))}
+    return np.array([places[name] for name in names])
 
 
 def apply_rules(c: Candidates) -> dict[str, Array]:
@@ -94,11 +106,11 @@ def apply_rules(c: Candidates) -> dict[str, Array]:
     best = c.only(int(penalised.argmin()))
     is_mean, is_best_cut = (np.array([name[k] == word for name in c.names]) for k, word in ((3, "mean"), (0, "best")))
     posterior = np.exp(-n * (penalised - penalised.min()))
-    way = c.ways == c.ways[np.argmax([posterior[c.ways == w].sum() for w in c.ways])]
+    way = c.ways == np.bincount(c.ways, posterior).argmax()
     pure = [k for k, name in enumerate(c.names) if name[0] == "best" and name[2:] == (1, "mean", "inbag")]
     untuned = c.only(min(pure, key=lambda k: abs(c.names[k][1] - np.sqrt(max(name[1] for name in c.names)))))
-    gated = cross_fitted("sigmoid", c.mix(c.oob, best), c.y)
-    helps = losses(gated, c.y, "log_loss").mean() < losses(c.mix(c.oob, best), c.y, "log_loss").mean()
+    tempered = {power: one_kind(c, sharp_loss, power) for power in (1.0, TEMPER, 0.25)}
+    heavy = tempered[TEMPER] * (tempered[TEMPER] >= NEGLIGIBLE * tempered[TEMPER].max())
     return {
         "untuned forest": c.mix(c.test, untuned),
         "untuned forest, sigmoid": c.calibrated(untuned),
@@ -108,15 +120,38 @@ def apply_rules(c: Candidates) -> dict[str, Array]:
         "least log loss after sigmoid": c.calibrated(c.only(int(sharp_loss.argmin()))),
         "one-standard-error rule for that": c.calibrated(c.only(one_error(sharp, c.sizes))),
         "log(leaf size) granted, always sigmoid": c.calibrated(best),
-        "log(leaf size) granted, sigmoid if it helps (default)": c.calibrated(best) if helps else c.mix(c.test, best),
         "the same, mean only": c.calibrated(c.only(int(np.where(is_mean, penalised, np.inf).argmin()))),
         "the same, proximity only": c.calibrated(c.only(int(np.where(is_mean, np.inf, penalised).argmin()))),
         "the same, best cuts only": c.calibrated(c.only(int(np.where(is_best_cut, penalised, np.inf).argmin()))),
+        "leaf sizes of one kind blended by likelihood": calibrated(c, *c.blended(tempered[1.0])),
+        "by its square root": calibrated(c, *c.blended(tempered[TEMPER])),
+        "by its fourth root": calibrated(c, *c.blended(tempered[0.25])),
+        "by its square root, light ones left out, always sigmoid": calibrated(c, *c.blended(heavy)),
+        "by its square root, light ones left out, sigmoid if it helps (default)": gated(c, *c.blended(heavy)),
         "blend by likelihood, one way to grow": c.calibrated(posterior * way / (posterior * way).sum()),
         "blend by likelihood, all": c.calibrated(posterior / posterior.sum()),
         "least squares with stretch": c.mix(c.test, stretched(c, loss)),
         "least squares with stretch, then sigmoid": c.calibrated(stretched(c, loss)),
     }
+
+
+def one_kind(c: Candidates, sharp_loss: Array, power: float) -> Array:
+    """Weights of leaf sizes, in proportion to leaf size times a power of the likelihood, of the heaviest kind."""
+    logs = np.log(c.sizes) - power * len(c.y) * sharp_loss
+    weights = np.exp(logs - logs.max())
+    weights = weights * (c.kinds == np.bincount(c.kinds, weights).argmax())
+    return np.asarray(weights / weights.sum())
+
+
+def calibrated(c: Candidates, oob: Array, test: Array) -> Array:
+    """Test probabilities after a sigmoid fitted out-of-bag."""
+    return fit_calibrator("sigmoid", oob, c.y)(test)
+
+
+def gated(c: Candidates, oob: Array, test: Array) -> Array:
+    """The same if it helps by cross-fitted scores."""
+    crossed = losses(cross_fitted("sigmoid", oob, c.y), c.y, "log_loss").mean()
+    return calibrated(c, oob, test) if crossed < losses(oob, c.y, "log_loss").mean() else test
 
 
 def one_error(rows: Array, sizes: Array) -> int:

@@ -322,20 +322,43 @@ def end_of(forest, tree: int, row, leaf_size: int) -> int:
 
 def out_of_bag_under(forest, leaf_size, training, draws, aggregate, fill) -> np.ndarray:
     """Out-of-bag probabilities of a deep forest whose trees are cut off at this leaf size."""
+    return out_of_bag_blend(forest, {leaf_size: 1.0}, training, draws, aggregate, fill)
+
+
+def ends_of(forest, matrix, leaf_size: int) -> list[list[int]]:
+    """The node in which every row ends in every tree under this leaf size."""
+    return [[end_of(forest, tree, row, leaf_size) for tree in range(forest.n_trees)] for row in matrix]
+
+
+def blend(forest, leaf_weights, matrix, training, draws, aggregate, fill) -> np.ndarray:
+    """Probabilities from opinions of trees that are cut off at several leaf sizes, each times the weight of its size."""
     rows, labels, weights, n_classes = training
-    ends = [[end_of(forest, tree, row, leaf_size) for tree in range(forest.n_trees)] for row in rows]
-    filled = fill_leaves(fill, ends, labels, weights, draws, n_classes)
+    opinions: list[list[list[float]]] = [[] for _ in matrix]
+    for size, factor in leaf_weights.items():
+        filled = fill_leaves(fill, ends_of(forest, rows, size), labels, weights, draws, n_classes)
+        for i, ends in enumerate(ends_of(forest, matrix, size)):
+            for tree, end in enumerate(ends):
+                said = opinion(filled.get((tree, end), [0.0] * n_classes), aggregate)
+                opinions[i].append([factor * share for share in said])
     shares = class_shares(labels, weights, n_classes)
-    out = []
-    for i, label in enumerate(labels):
-        opinions = []
-        for tree, end in enumerate(ends[i]):
-            if draws[i][tree] == 0:
-                masses = list(filled[tree, end])
-                masses[label] -= count_in(fill, 0, float(weights[i]))
-                opinions.append(opinion(masses, aggregate))
-        out.append(combine(opinions, shares))
-    return np.array(out)
+    return np.array([combine(said, shares) for said in opinions])
+
+
+def out_of_bag_blend(forest, leaf_weights, training, draws, aggregate, fill) -> np.ndarray:
+    """The same for training rows, from the trees that did not draw them, each row taken out of the fill."""
+    rows, labels, weights, n_classes = training
+    opinions: list[list[list[float]]] = [[] for _ in labels]
+    for size, factor in leaf_weights.items():
+        ends = ends_of(forest, rows, size)
+        filled = fill_leaves(fill, ends, labels, weights, draws, n_classes)
+        for i, label in enumerate(labels):
+            for tree, end in enumerate(ends[i]):
+                if draws[i][tree] == 0:
+                    masses = list(filled[tree, end])
+                    masses[label] -= count_in(fill, 0, float(weights[i]))
+                    opinions[i].append([factor * share for share in opinion(masses, aggregate)])
+    shares = class_shares(labels, weights, n_classes)
+    return np.array([combine(said, shares) for said in opinions])
 
 
 def sigmoid_of(scores, hits, weights, ridge: float) -> np.ndarray:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pickle
 import sys
 from functools import cache
-from itertools import combinations, pairwise
-from math import ceil, log, sqrt
+from itertools import combinations, pairwise, product
+from math import ceil, exp, log, sqrt
 
 import numpy as np
 import pandas as pd
@@ -27,7 +27,7 @@ from kernelforest.calibration import METHODS, fit_calibrator
 from kernelforest.growing import make_targets
 from kernelforest.problems import DEVELOPMENT, PAPER
 from kernelforest.scoring import losses, mean_and_error
-from kernelforest.tuning import MOST_ROWS, Open, TuningWarning, mtry_candidates, rounds, scored_rows
+from kernelforest.tuning import MOST_ROWS, NEGLIGIBLE, Open, TuningWarning, mtry_candidates, rounds, scored_rows
 
 quick = settings(max_examples=60, deadline=None, derandomize=True)
 FIXED = {"max_features": 2, "leaf_size": 7, "aggregate": "vote", "fill": "oob", "splitter": "extra"}
@@ -39,11 +39,11 @@ def sample(name: str = "waves", n: int = 150, seed: int = 0):
     return {**PAPER, **DEVELOPMENT}[name].sample(n, seed)
 
 
-def fit(X, y, weight=None, **rules) -> KernelForestClassifier:
+def fit(X, y, weight=None, groups=None, **rules) -> KernelForestClassifier:
     """Rows and trees enough for no warning, unless asked for."""
     untuned = rules.pop("untuned", False)
     make = KernelForestClassifier.untuned if untuned else KernelForestClassifier
-    return make(**{"n_estimators": 60, "random_state": 0, **rules}).fit(X, y, weight)
+    return make(**{"n_estimators": 60, "random_state": 0, **rules}).fit(X, y, weight, groups=groups)
 
 
 @cache
@@ -248,18 +248,59 @@ def test_several_classes_far_off_are_sharpened_as_far_as_the_sigmoid_does():
 # ---- the choice ----
 
 
-@pytest.mark.parametrize("scoring", ["log_loss", "brier"])
-@pytest.mark.parametrize("name", ["waves", "stairs", "three", "mixed"])
-def test_the_choice_has_the_smallest_penalised_score_of_the_last_round(name, scoring):
-    model = fitted(name, scoring=scoring)
-    tuning = model.tuning_
+def weights_by_definition(tuning, n):
+    """Weight of every candidate of the last round, and the sum over leaf sizes by splitter, mtry, aggregate and fill."""
     most = max(c.n_trees for c in tuning.candidates)
     last = [c for c in tuning.candidates if c.n_trees == most]
-    assert tuning.best in last
-    assert tuning.best.penalised == min(c.penalised for c in last)
-    assert values_of(model) == {name: getattr(tuning.best, name) for name in FIXED}
+    unit = 1.0 if tuning.scoring == "log_loss" else 2.0 * min(c.score for c in last)
+    least = min(c.score for c in last)
+    weights = {c: c.leaf_size * exp(-n / 2 * (c.score - least) / unit) for c in last}
+    kinds = {}
+    for c, weight in weights.items():
+        kinds[kind_of(c)] = kinds.get(kind_of(c), 0.0) + weight
+    return weights, kinds
+
+
+def kind_of(c):
+    return c.splitter, c.max_features, c.aggregate, c.fill
+
+
+@pytest.mark.parametrize("scoring", ["log_loss", "brier"])
+@pytest.mark.parametrize("name", ["waves", "stairs", "three", "mixed"])
+def test_the_kind_with_the_largest_weight_is_chosen_and_its_leaf_sizes_share_in_proportion(name, scoring):
+    model = fitted(name, scoring=scoring)
+    tuning = model.tuning_
+    weights, kinds = weights_by_definition(tuning, 150)
+    chosen = max(kinds, key=kinds.get)
+    assert {kind_of(c) for c in tuning.members} == {chosen}
+    assert (model.splitter_, model.max_features_, model.aggregate_, model.fill_) == chosen
+    mine = {c: weight for c, weight in weights.items() if kind_of(c) == chosen}
+    heavy = {c: weight for c, weight in mine.items() if weight >= NEGLIGIBLE * max(mine.values())}
+    assert set(tuning.members) == set(heavy)
+    for c in tuning.members:
+        assert c.weight == pytest.approx(heavy[c] / sum(heavy.values()))
+    assert tuning.best == max(tuning.members, key=lambda c: c.weight)
+    assert model.leaf_size_ == min(model.leaf_weights_) == tuning.members[0].leaf_size
+    assert sum(model.leaf_weights_.values()) == pytest.approx(1.0)
     assert tuning.scoring == scoring
     assert tuning.n_rows == 150
+
+
+def test_shares_are_factors_where_every_tree_has_an_opinion():
+    model = fitted("waves", aggregate="mean", fill="all")
+    assert len(model.leaf_weights_) > 2
+    assert model.leaf_weights_ == pytest.approx({c.leaf_size: c.weight for c in model.tuning_.members})
+
+
+def test_factors_of_proximity_make_up_for_larger_leaves():
+    model = fitted("waves", aggregate="proximity", fill="inbag")
+    ratio = [model.leaf_weights_[c.leaf_size] / c.weight for c in model.tuning_.members]
+    assert len(ratio) > 2
+    assert ratio == sorted(ratio, reverse=True)
+    parts = model.forest_.parts()
+    mass = np.array([weight * part.inbag.sum(axis=1).mean() for weight, part in parts])
+    shares = np.array([c.weight for c in model.tuning_.members])
+    np.testing.assert_allclose(mass / mass.sum(), shares, atol=0.15)  # leaves are averaged, not rows
 
 
 def test_ties_go_to_the_larger_leaf():
@@ -269,12 +310,23 @@ def test_ties_go_to_the_larger_leaf():
     for c in model.tuning_.candidates:
         scores.setdefault((c.n_trees, c.aggregate, c.fill), set()).add(c.score)
     assert all(len(same) == 1 for same in scores.values())
-    assert model.leaf_size_ == 60
+    assert model.tuning_.best.leaf_size == 60
+    shares = {c.leaf_size: c.weight / c.leaf_size for c in model.tuning_.members}
+    assert list(shares.values()) == pytest.approx([shares[60]] * len(shares))
 
 
-def test_the_penalty_is_the_logarithm_of_the_leaf_size_per_row():
+def test_the_penalty_is_the_logarithm_of_the_leaf_size_per_half_row():
     for c in fitted().tuning_.candidates:
-        assert c.penalised == pytest.approx(c.score - log(c.leaf_size) / 150)
+        assert c.penalised == pytest.approx(c.score - log(c.leaf_size) / (150 / 2))
+
+
+def test_a_group_counts_as_one_row_in_the_weights():
+    X, y, _ = sample()
+    model = fit(np.repeat(X, 3, axis=0), np.repeat(y, 3), groups=np.repeat(np.arange(150), 3))
+    weights, _ = weights_by_definition(model.tuning_, 150)
+    first, *others = model.tuning_.members
+    for c in others:
+        assert c.weight / first.weight == pytest.approx(weights[c] / weights[first])
 
 
 def test_the_standard_error_of_the_best_is_zero_and_of_others_is_not():
@@ -462,8 +514,31 @@ def test_the_tuned_forest_is_the_one_fitted_with_the_chosen_values(name):
     new = sample(name, seed=1).X
     np.testing.assert_array_equal(tuned.apply(new), fixed.apply(new))
     np.testing.assert_array_equal(tuned.forest_.nodes, fixed.forest_.nodes)
-    np.testing.assert_array_equal(tuned.predict_proba(new, tuned.aggregate_, tuned.fill_), fixed.predict_proba(new))
     assert tuned.forest_.n_trees == 60
+
+
+@pytest.mark.parametrize(("aggregate", "fill"), list(product(["mean", "proximity"], ["inbag", "all", "oob"])))
+def test_a_blend_adds_up_what_forests_of_its_leaf_sizes_say(aggregate, fill):
+    tuned = fitted("waves", aggregate=aggregate, fill=fill)
+    X, y, _ = sample("waves")
+    new = sample("waves", seed=1).X
+    assert len(tuned.leaf_weights_) > 2
+    sums = np.zeros((len(new), 2))
+    for size, weight in tuned.leaf_weights_.items():
+        fixed = fit(X, y, **{**values_of(tuned), "leaf_size": size})
+        for leaves, counts in zip(fixed.apply(new).T, counts_by_tree(fixed, fill), strict=True):
+            opinion = counts[leaves]
+            if aggregate == "mean":
+                total = opinion.sum(axis=1, keepdims=True)
+                opinion = np.divide(opinion, total, out=np.zeros_like(opinion), where=total > 0)
+            sums += weight * opinion
+    expected = sums / sums.sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(tuned.predict_proba(new, aggregate, fill), expected, atol=1e-12)
+
+
+def counts_by_tree(model, fill):
+    firsts = model.forest_.starts[:, 1]
+    return [model.forest_.fill(fill)[a:b] for a, b in pairwise(firsts)]
 
 
 def test_fitting_again_with_fixed_values_forgets_the_tuning():

@@ -169,23 +169,24 @@ def fit_naive(
     categorical = shape._categorical(training)
     weights[categorical], profile[categorical] = np.nan, np.nan
     unit = np.array([ruler.width if scale == "range" else np.nan for ruler in rulers])
-    return NaiveFit(training.names, weights, unit, find_strong(weights), u, profile, r2, training.n_leaves / kernel.n_trees)
+    n_leaves = sum(weight * len(part.inbag) for weight, part in shape._own_forest(training, "fit_naive").parts())
+    return NaiveFit(training.names, weights, unit, find_strong(weights), u, profile, r2, n_leaves / kernel.n_trees)
 
 
 def average_profiles(training: Training, rows: Floats, rulers: list[Ruler], u: Floats) -> tuple[Floats, NDArray[np.int64]]:
     """Mean of K(x0 ± u e_j, x0) over rows and signs, as far as that stays in the data, and how many there were."""
-    forest = shape._own_forest(training, "fit_naive")
+    parts = shape._own_forest(training, "fit_naive").parts()
     total, count = np.zeros((len(rulers), len(u))), np.zeros((len(rulers), len(u)), np.int64)
     steps = np.concatenate([u, -u])
     for row in rows:
-        box = shape._faces_of(forest, row)
+        boxes = [(weight / part.n_trees, shape._faces_of(part, row)) for weight, part in parts]
         for j, ruler in enumerate(rulers):
             if not np.isfinite(row[j]):
                 continue
             values, inside = ruler.move(row[j], steps)
-            lower, upper = (np.sort(faces[j]) for faces in (box.lower, box.upper))
-            held = np.searchsorted(lower, values, side="left") - np.searchsorted(upper, values, side="left")
-            total[j] += np.where(inside, held, 0).reshape(2, -1).sum(axis=0) / forest.n_trees
+            for weight, box in boxes:
+                entered, gone = (np.searchsorted(np.sort(face[j]), values, side="left") for face in (box.lower, box.upper))
+                total[j] += weight * np.where(inside, entered - gone, 0).reshape(2, -1).sum(axis=0)
             count[j] += inside.reshape(2, -1).sum(axis=0)
     return np.divide(total, count, out=np.full_like(total, np.nan), where=count > 0), count
 

@@ -65,12 +65,24 @@ class BandwidthPath:
         Where no tree speaks they are the class shares.
         """
         targets = self.targets
-        sums = self.sums[:n_rows, np.isin(self.sizes, sizes)]
-        shape = (*sums.shape[:2], len(self.aggregates), len(FILLS), targets.n_classes)
-        sums = sums.reshape(shape).transpose(1, 2, 3, 0, 4)
+        sums = self._sums(sizes, n_rows)
         totals = sums.sum(axis=-1, keepdims=True)
         shares = np.bincount(targets.labels, targets.weight, targets.n_classes) / targets.weight.sum()
         return np.where(totals > 0, sums / np.where(totals > 0, totals, 1.0), shares)
+
+    def masses(self, sizes: NDArray[np.int64], n_rows: int) -> NDArray[np.float64]:
+        """What the opinions about one of the first rows add up to, on average, (leaf sizes, aggregates, fills).
+
+        For the aggregate mean, trees that have an opinion; for proximity, the rows in their leaves. At least a tiny number.
+        """
+        masses: NDArray[np.float64] = self._sums(sizes, n_rows).sum(axis=-1).mean(axis=-1)
+        return np.maximum(masses, 1e-12)
+
+    def _sums(self, sizes: NDArray[np.int64], n_rows: int) -> NDArray[np.float64]:
+        """Sums of opinions, (leaf sizes, aggregates, fills, rows, classes)."""
+        sums = self.sums[:n_rows, np.isin(self.sizes, sizes)]
+        shape = (*sums.shape[:2], len(self.aggregates), len(FILLS), self.targets.n_classes)
+        return sums.reshape(shape).transpose(1, 2, 3, 0, 4)
 
     def _add(self, forest: Forest, first: int, stop: int, threads: int) -> None:
         """Let the trees first .. stop-1 of a forest speak."""

@@ -39,9 +39,9 @@ CALIBRATION_ROWS = 5000  # more would not make a difference
 class KernelForestClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """A random forest tuned for probabilities, each of them a kernel-weighted average of training labels.
 
-    Whatever is "auto" is chosen by out-of-bag score: how cuts are made, mtry, leaf size, aggregate and fill. Then the
-    out-of-bag probabilities are calibrated. Nothing is held out. Fix a parameter and only the rest is chosen; fix all, or
-    use `KernelForestClassifier.untuned()`, and it is a classic random forest.
+    Whatever is "auto" is chosen by out-of-bag score: how cuts are made, mtry, aggregate and fill, and a blend of leaf sizes.
+    Then the out-of-bag probabilities are calibrated. Nothing is held out. Fix a parameter and only the rest is chosen; fix
+    all, or use `KernelForestClassifier.untuned()`, and it is a classic random forest.
 
     One fitted forest gives every estimate of Olson and Wyner (2018): ask `predict_proba` for another `aggregate` or `fill`
     without fitting again.
@@ -55,8 +55,8 @@ class KernelForestClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         their number or a third of it (both rounded up), or all of them, which is bagging. A feature that is constant in
         a node does not use up a draw.
     leaf_size : "auto" or int
-        A node of at most this many in-bag rows is not split. Together with mtry this is the bandwidth of the kernel. With
-        `max_leaf_nodes`, "auto" is 1.
+        A node of at most this many in-bag rows is not split. Together with mtry this is the bandwidth of the kernel. "auto"
+        reads the same trees at several leaf sizes, each with a weight by how well it did; with `max_leaf_nodes` it is 1.
     aggregate : "auto", "proximity", "mean" or "vote"
         How trees are combined. "vote": each tree votes for the largest class of its leaf, ties split. "mean": each tree
         gives the class shares of its leaf. "proximity": leaf counts are added up over the trees and divided once, so
@@ -104,7 +104,10 @@ class KernelForestClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
     tuning_ : Tuning
         All candidates with their out-of-bag scores, if anything was tuned: `tuning_.best`, `tuning_.frame()`.
     splitter_, max_features_, leaf_size_, aggregate_, fill_
-        What was chosen, or fixed.
+        What was chosen, or fixed. `leaf_size_` is that of the trees, the smallest of those in `leaf_weights_`.
+    leaf_weights_ : dict
+        Leaf sizes at which the trees are read, and the factors, summing to one, of what they say. Smoother weights stay
+        non-negative and sum to one.
     calibration_ : Chosen
         The calibrator, and what it was compared with.
     oob_proba_ : array of shape (n_rows, n_classes)
@@ -228,14 +231,16 @@ class KernelForestClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
             warn_if_noisy(targets, labels.classes, rules.n_estimators)
             aim: dict[str, Any] = {"scoring": self.scoring, "calibrated": self.calibration is not None}
             self.tuning_ = tune(columns, targets, rules, choices, seed, **aim, threads=threads, verbose=self.verbose)
-            best = self.tuning_.best
+            best, weights = self.tuning_.best, self.tuning_.leaf_weights
         else:
-            best = choices.first
-        self.splitter_, self.max_features_, self.leaf_size_, self.aggregate_, self.fill_ = best[:5]
-        rules = replace(rules, splitter=best.splitter, max_features=best.max_features, leaf_size=best.leaf_size)
+            best, weights = choices.first, {choices.first.leaf_size: 1.0}
+        self.splitter_, self.max_features_, _, self.aggregate_, self.fill_ = best[:5]
+        self.leaf_size_, self.leaf_weights_ = min(weights), dict(weights)
+        rules = replace(rules, splitter=self.splitter_, max_features=self.max_features_, leaf_size=self.leaf_size_)
         limits = rules.limits(len(targets.drawable), matrix.shape[1])
         trees = range(rules.n_estimators)
-        self.forest_ = Forest.grow(columns, targets, limits, trees, seed, threads=threads, verbose=self.verbose)
+        forest = Forest.grow(columns, targets, limits, trees, seed, threads=threads, verbose=self.verbose)
+        self.forest_ = replace(forest, leaf_weights=self.leaf_weights_) if len(weights) > 1 else forest
         self.calibration_ = self._calibrate(seed, tuned=not choices.is_decided)
         return self
 
@@ -381,7 +386,7 @@ class KernelForestClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         method = self.calibration_.method
         lines = [
             f"{self.n_estimators} trees, {cuts} of {self.max_features_} of {self.n_features_in_} features per node, "
-            f"leaf_size {self.leaf_size_},",
+            f"{_name_leaf_sizes(self.leaf_weights_)},",
             f"aggregate {self.aggregate_!r}, fill {self.fill_!r}, "
             + ("not calibrated" if method is None else f"calibrated ({method})"),
         ]
@@ -468,3 +473,12 @@ class KernelForestClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
     def _raw_out_of_bag(self) -> tuple[NDArray[np.float64], NDArray[np.int32]]:
         """Out-of-bag probabilities before calibration, and the number of trees behind each."""
         return self.forest_.estimate_out_of_bag(self.aggregate_, self.fill_, self._threads())
+
+
+def _name_leaf_sizes(weights: Mapping[int, float]) -> str:
+    """For the summary.
+
+    >>> _name_leaf_sizes({5: 1.0}), _name_leaf_sizes({5: 0.3, 8: 0.7})
+    ('leaf_size 5', 'leaf sizes 5 to 8 blended')
+    """
+    return f"leaf_size {min(weights)}" if len(weights) == 1 else f"leaf sizes {min(weights)} to {max(weights)} blended"

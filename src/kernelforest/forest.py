@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelforest._engine import route
+from kernelforest._engine import path, route
 from kernelforest._engine.layout import CATEGORICAL, COLUMN, Columns, Limits, Router, Shape, Targets
 from kernelforest.binning import decode, joined
 from kernelforest.growing import announced_compiling, draw_counts, grow_forest, in_threads
@@ -20,12 +20,27 @@ FILLS = ("inbag", "all", "oob")
 _BLOCK = 32_768  # most rows sent together; their numbers fit in 16 bits
 
 
+class Cut(NamedTuple):
+    """The trees, cut off at a larger leaf size than they were grown with."""
+
+    leads: NDArray[np.int32]  # (n_leaves,) the leaf of the cut trees in which each leaf lies, through all trees
+    numbers: NDArray[np.int32]  # (n_nodes,) of the nodes that are leaves of the cut trees; -1: not one of them
+    n_leaves: int  # of the cut trees
+
+    def sums(self, counts: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Add up what the leaves hold, (leaves of the cut trees, classes)."""
+        return np.stack([np.bincount(self.leads, column, self.n_leaves) for column in counts.T], axis=1)
+
+
 @dataclass(frozen=True)
 class Forest:
     """Trees, and the training rows that can be counted into them.
 
     Structure and fill are separate: `nodes` know no labels. The in-bag fill comes with growing; the others are counted on
     first use, by sending the training rows down the trees.
+
+    A forest can be read at several leaf sizes at once. Then what a tree says about a row is the weighted sum of what the
+    nodes say in which the row ends under each of them.
     """
 
     columns: Columns
@@ -39,6 +54,7 @@ class Forest:
     inbag: NDArray[np.float64]  # (n_leaves, n_classes) in-bag weight of each class
     gains: NDArray[np.float64]  # (n_trees, n_features) decrease of impurity
     first: int = 0  # number of the first tree: what is drawn depends on the number
+    leaf_weights: Mapping[int, float] = field(default_factory=dict)  # of leaf sizes; none: read as grown
     _fills: dict[str, NDArray[np.float64]] = field(default_factory=dict, repr=False)
 
     @classmethod
@@ -65,7 +81,7 @@ class Forest:
         )
 
     def __getstate__(self) -> dict[str, Any]:
-        kept = {k: v for k, v in self.__dict__.items() if k != "router"}
+        kept = {k: v for k, v in self.__dict__.items() if k not in ("router", "links")}
         return kept | {"_fills": {}}  # counted again on demand
 
     @property
@@ -125,11 +141,77 @@ class Forest:
             self._fills.update(all=everyone, oob=honest)
         return self._fills[name]
 
+    @cached_property
+    def links(self) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+        """Parent of each node (-1 for a root) and node of each leaf, numbered through all trees."""
+        parents, leaf_nodes = np.empty(len(self.nodes), np.int32), np.empty(len(self.inbag), np.int32)
+        path.link_nodes(self.nodes["feature"], self.nodes["child"], self.starts, parents, leaf_nodes)
+        return parents, leaf_nodes
+
+    def cut(self, size: int) -> Cut:
+        """Where rows end in the trees of a larger leaf size; the same leaves if it is not larger."""
+        parents, leaf_nodes = self.links
+        ends, numbers, leads = np.empty_like(parents), np.empty_like(parents), np.empty_like(leaf_nodes)
+        n_leaves = path.cut_trees(parents, self.sizes, leaf_nodes, size, ends, numbers, leads)
+        return Cut(leads, numbers, int(n_leaves))
+
+    def cuts(self) -> Iterator[tuple[float, Cut]]:
+        """Weights and cuts of the leaf sizes at which the trees are read, small ones first."""
+        for size, weight in sorted((self.leaf_weights or {self.limits.leaf_size: 1.0}).items()):
+            yield weight, self.cut(size)
+
+    def coarser(self, size: int) -> Forest:
+        """The forest of a larger leaf size."""
+        cut, parents = self.cut(size), self.links[0]
+        is_leaf = cut.numbers >= 0
+        kept = is_leaf | ((self.sizes > size) & ((parents < 0) | (self.sizes[parents] > size)))
+        starts = self.starts.copy()
+        starts[:, 0], starts[:, 1] = (np.append(0, flags.cumsum())[self.starts[:, 0]] for flags in (kept, is_leaf))
+        tree = np.repeat(np.arange(self.n_trees), np.diff(self.starts[:, 0]))
+        place = kept.cumsum() - 1 - starts[tree, 0]
+        nodes = self.nodes.copy()
+        inner = np.flatnonzero(kept & ~is_leaf)
+        nodes["child"][inner] = place[self.starts[tree[inner], 0] + nodes["child"][inner]]
+        nodes["child"][is_leaf] = (cut.numbers - starts[tree, 1])[is_leaf]
+        nodes["feature"][is_leaf], nodes["threshold"][is_leaf] = -1, 0.0
+        return replace(
+            self,
+            limits=self.limits._replace(leaf_size=max(size, self.limits.leaf_size)),
+            nodes=nodes[kept],
+            sizes=self.sizes[kept],
+            starts=starts,
+            inbag=cut.sums(self.inbag),
+            leaf_weights={},
+            _fills={},
+        )
+
+    def parts(self) -> list[tuple[float, Forest]]:
+        """Weights and forests of the leaf sizes at which the trees are read, small ones first."""
+        if not self.leaf_weights:
+            return [(1.0, self)]
+        return [(weight, self.coarser(size)) for size, weight in sorted(self.leaf_weights.items())]
+
+    def leaf_table(self, aggregate: str, fill: str, threads: int = 1) -> tuple[NDArray[np.float64], int]:
+        """What each leaf holds, (leaves, classes), and how that is aggregated.
+
+        If the trees are read at several leaf sizes it is the weighted sum of opinions, which are only to be added up.
+        """
+        counts = self.fill(fill, threads)
+        if not self.leaf_weights:
+            return counts, AGGREGATES[aggregate]
+        name = f"{aggregate} {fill}"
+        if name not in self._fills:
+            table = np.zeros_like(counts)
+            for weight, cut in self.cuts():
+                table += (weight * opinions(cut.sums(counts), aggregate))[cut.leads]
+            self._fills[name] = table
+        return self._fills[name], route.PROXIMITY
+
     def estimate(self, matrix: NDArray[np.floating], aggregate: str, fill: str, threads: int = 1) -> NDArray[np.float64]:
         """Class probabilities of rows. Where no tree has an opinion they are the class shares of the training data."""
-        sums = self.fill(fill, threads)
+        table = self.leaf_table(aggregate, fill, threads)
         out = np.zeros((len(matrix), self.targets.n_classes))
-        self._send(lambda rows: matrix[rows], self.router, out, threads, sums, AGGREGATES[aggregate])
+        self._send(lambda rows: matrix[rows], self.router, out, threads, *table)
         return self._normalised(out)
 
     def estimate_out_of_bag(
@@ -139,21 +221,26 @@ class Forest:
 
         In the fills that count a row itself it is taken out again, so no row ever votes for itself.
         """
-        sums = self.fill(fill, threads)
+        counts = self.fill(fill, threads)
         own = self.targets.weight if fill != "inbag" else np.zeros(self.n_rows)
         labels, code = self.targets.labels, AGGREGATES[aggregate]
-        out, n_trees = np.zeros((self.n_rows, self.targets.n_classes)), np.zeros(self.n_rows, np.int32)
+        weights, cuts = zip(*self.cuts(), strict=True)
+        sums = [cut.sums(counts) for cut in cuts]
+        out = np.zeros((len(cuts), self.n_rows, self.targets.n_classes))
+        n_trees = np.zeros((len(cuts), self.n_rows), np.int32)
         for first, stop in self.tree_spans():
             leaves, draws = self.training_leaves(first, stop, threads), self.draws(first, stop)
+            leaves += self.starts[first:stop, 1].astype(np.int32)
+            whole = np.zeros((stop - first, 2), np.int64)  # leaves are numbered through all trees
 
-            starts = self.starts[first:]
-
-            def block(rows: slice, leaves: Any = leaves, draws: Any = draws, starts: Any = starts) -> None:
-                about = own[rows], labels[rows], out[rows], n_trees[rows]
-                route.add_out_of_bag(leaves[rows], starts, draws[:, rows], sums, code, *about)
+            def block(rows: slice, leaves: Any = leaves, draws: Any = draws, whole: Any = whole) -> None:
+                for k, cut in enumerate(cuts):
+                    about = own[rows], labels[rows], out[k, rows], n_trees[k, rows]
+                    route.add_out_of_bag(cut.leads[leaves[rows]], whole, draws[:, rows], sums[k], code, *about)
 
             self.run(block, row_blocks(self.n_rows, threads), threads)
-        return self._normalised(np.maximum(out, 0.0)), n_trees
+        blended = np.tensordot(weights, np.maximum(out, 0.0), 1)
+        return self._normalised(blended), n_trees[0]
 
     def importances(self) -> NDArray[np.float64]:
         """Mean decrease of impurity per feature, summing to one; zeros if no tree has a cut."""
@@ -199,6 +286,24 @@ class Forest:
     def _normalised(self, sums: NDArray[np.float64]) -> NDArray[np.float64]:
         totals = sums.sum(axis=1, keepdims=True)
         return np.where(totals > 0, sums / np.where(totals > 0, totals, 1.0), self.class_shares)
+
+
+def opinions(counts: NDArray[np.float64], aggregate: str) -> NDArray[np.float64]:
+    """What leaves say: their counts, their shares, or a vote for the largest class. Empty ones say nothing.
+
+    >>> opinions(np.array([[3.0, 1.0], [2.0, 2.0], [0.0, 0.0]]), "vote")
+    array([[1. , 0. ],
+           [0.5, 0.5],
+           [0. , 0. ]])
+    """
+    if aggregate == "vote":
+        counts = ((counts == counts.max(axis=1, keepdims=True)) & (counts > 0)).astype(np.float64)
+    if aggregate == "proximity":
+        return counts
+    totals = counts.sum(axis=1, keepdims=True)
+    shares = np.zeros_like(counts)
+    np.divide(counts, totals, out=shares, where=totals > 0)
+    return shares
 
 
 def make_router(nodes: NDArray[np.void], sets: NDArray[np.uint16], starts: NDArray[np.int64]) -> Router:

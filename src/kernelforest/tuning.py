@@ -1,4 +1,4 @@
-"""Choosing the bandwidth: what is left open enters; the best candidate by out-of-bag score, with all others, leaves.
+"""Choosing the bandwidth: what is left open enters; the best forest by out-of-bag score, and weights of leaf sizes, leave.
 
 A candidate is a way to grow trees (how cuts are made, mtry), a leaf size, an aggregate and a fill. Ways to grow cost trees,
 so they compete by successive halving: all get a few trees, the better half gets as many again, and so on. Everything else
@@ -6,14 +6,17 @@ is read off the bandwidth path of the same trees.
 
 Candidates are compared by the score their out-of-bag probabilities have once they are calibrated by a sigmoid, because that
 is how they will be used: how far a forest shrinks towards the base rate can be undone, what its kernel confuses cannot.
-From the score, log(leaf size) / rows is taken off. For the log loss that is a prior probability proportional to leaf size:
-where the data cannot tell, the smoother and smaller forest wins. The rule was chosen on `problems.DEVELOPMENT`.
+
+The weight of a candidate is its leaf size times the square root of its likelihood: where the data cannot tell, the smoother
+and smaller forest wins. The way to grow, aggregate and fill whose leaf sizes have the largest weight together are chosen.
+Of these, one leaf size is not chosen: choosing one of many overfits. All are used, by their weights, which costs nothing,
+because their trees are the same trees cut off at different depths. The rule was chosen on `problems.DEVELOPMENT`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import product
 from math import ceil, sqrt
@@ -22,6 +25,7 @@ from warnings import warn
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import logsumexp
 
 from kernelforest._engine import path
 from kernelforest._engine.layout import Columns, Targets
@@ -39,6 +43,8 @@ MOST_ROWS = 8192  # that are scored
 FIRST_ROWS = 1024  # scored before the last round
 FEW_TREES, FEW_ROWS, RARE_ROWS = 50, 100, 10  # below which there is a warning
 LEAST = 10  # rows, or groups, to choose by at all
+TEMPER = 0.5  # power of the likelihood in a weight
+NEGLIGIBLE = 0.3  # a leaf size with less than this share of the largest weight is left out
 
 
 class TuningWarning(UserWarning):
@@ -55,9 +61,10 @@ class Candidate(NamedTuple):
     fill: str
     score: float  # mean out-of-bag loss, calibrated if the estimator calibrates
     error: float  # standard error of the difference to the best candidate, paired by row (or group)
-    penalised: float  # score minus what larger leaves are granted; the smallest is chosen
+    penalised: float  # score minus what larger leaves are granted
     n_trees: int  # grown before it was decided
     seconds: float  # spent on its trees, shared by all candidates grown in this way
+    weight: float = 0.0  # its share in the estimate that was chosen
 
 
 @dataclass(frozen=True)
@@ -84,18 +91,24 @@ class Open:
 
 @dataclass(frozen=True)
 class Tuning:
-    """All candidates with their out-of-bag scores, and the one that was chosen."""
+    """All candidates with their out-of-bag scores, and the shares of those that were chosen."""
 
     candidates: tuple[Candidate, ...]  # ways to grow that were dropped early keep the score they had then
     scoring: str
     n_rows: int  # scored
     calibrated: bool  # whether scores are those after a sigmoid
+    leaf_weights: Mapping[int, float] = field(default_factory=dict)  # factors of opinions that give members their share
 
     @cached_property
     def best(self) -> Candidate:
-        """The candidate with the smallest penalised score, of those that stayed to the end."""
+        """The candidate with the largest share in the estimate."""
         most = max(c.n_trees for c in self.candidates)
-        return min((c for c in self.candidates if c.n_trees == most), key=lambda c: c.penalised)
+        return min((c for c in self.candidates if c.n_trees == most), key=lambda c: (-c.weight, c.penalised))
+
+    @property
+    def members(self) -> tuple[Candidate, ...]:
+        """The candidates that have a share in the estimate: one way to grow, aggregate and fill, several leaf sizes."""
+        return tuple(sorted((c for c in self.candidates if c.weight > 0.0), key=lambda c: c.leaf_size))
 
     @property
     def seconds(self) -> float:
@@ -105,7 +118,7 @@ class Tuning:
 
     def frame(self) -> Any:
         """One line per candidate, best first: a pandas data frame, or a dict of columns where pandas is not installed."""
-        lines = sorted(self.candidates, key=lambda c: (-c.n_trees, c.penalised))
+        lines = sorted(self.candidates, key=lambda c: (-c.n_trees, -c.weight, c.penalised))
         return as_table({name: [getattr(c, name) for c in lines] for name in Candidate._fields})
 
 
@@ -188,12 +201,19 @@ def tune(
             results.append(judge(way, is_last))
             if verbose:
                 show_progress(f"tuning with {n_trees} trees", done + 1, len(ways), "ways to grow")
+        weigh = Weigher.of(results, judge)
         if not is_last:
-            order = np.argsort([r.best.penalised for r in results], kind="stable")
+            order = np.argsort([-weigh.evidence(r).max() for r in results], kind="stable")
             keep = set(order[: ceil(len(order) / 2)].tolist())
-            dropped += [c for k, r in enumerate(results) if k not in keep for c in r.candidates]
+            dropped += [c for k, r in enumerate(results) if k not in keep for c in weigh.candidates(r)]
             ways = [way for k, way in enumerate(ways) if k in keep]
-    return Tuning((*with_errors(results, judge), *dropped), scoring, len(rows), calibrated)
+    chosen = max(results, key=lambda r: weigh.evidence(r).max())
+    shares = weigh.shares(chosen)
+    candidates = with_errors(results, chosen, shares, weigh, targets)
+    heavy = np.flatnonzero(shares)
+    factors = shares[heavy] / chosen.mass[heavy]
+    leaf_weights = dict(zip(chosen.sizes[heavy].tolist(), (factors / factors.sum()).tolist(), strict=True))
+    return Tuning((*candidates, *dropped), scoring, len(rows), calibrated, leaf_weights)
 
 
 def rounds(n_ways: int, n_rows: int, n_estimators: int) -> list[tuple[int, bool]]:
@@ -215,16 +235,21 @@ def rounds(n_ways: int, n_rows: int, n_estimators: int) -> list[tuple[int, bool]
 
 
 class Judged(NamedTuple):
-    """The candidates of one way to grow, and the loss of every scored row under each."""
+    """What is on the path of one way to grow, and how it did."""
 
-    candidates: tuple[Candidate, ...]
+    way: BandwidthPath
+    estimates: list[tuple[int, str, str]]  # leaf size, aggregate, fill; for each leaf size all others, in the same order
     losses: NDArray[np.float64]  # (candidates, rows)
+    scores: NDArray[np.float64]  # (candidates,)
+    mass: NDArray[np.float64]  # (candidates,) what opinions about a row add up to, on average
     rows: NDArray[np.int64]
+    n_trees: int
+    seconds: float
 
     @property
-    def best(self) -> Candidate:
-        """The candidate with the smallest penalised score."""
-        return min(self.candidates, key=lambda c: c.penalised)
+    def sizes(self) -> NDArray[np.int64]:
+        """Leaf size of each candidate."""
+        return np.array([size for size, _, _ in self.estimates])
 
 
 @dataclass(frozen=True)
@@ -243,18 +268,18 @@ class Judge:
         sizes = way.sizes if is_last else way.sizes[::-2][::-1]
         wanted = [FILLS.index(fill) for fill in self.choices.fill]
         proba = way.probabilities(sizes, n_rows)[:, :, wanted]
-        names: list[tuple[int, str, str]] = list(product(sizes.tolist(), way.aggregates, self.choices.fill))
-        losses = self._losses(np.ascontiguousarray(proba).reshape(len(names), *proba.shape[-2:]), way.rows[:n_rows])
+        estimates: list[tuple[int, str, str]] = list(product(sizes.tolist(), way.aggregates, self.choices.fill))
+        mass = way.masses(sizes, n_rows)[:, :, wanted].ravel()
+        losses = self._losses(np.ascontiguousarray(proba).reshape(len(estimates), *proba.shape[-2:]), way.rows[:n_rows])
         weight = self.targets.weight[way.rows[:n_rows]]
         scores = losses @ weight / weight.sum()
-        unit = 1.0 if self.scoring == "log_loss" else 2.0 * scores.min()  # in which a log likelihood counts
-        granted = unit * np.log([name[0] for name in names]) / n_rows
-        grown = SPLITTER_NAMES[way.limits.splitter], way.limits.mtry
-        candidates = tuple(
-            Candidate(grown[0], grown[1], *name, float(score), np.nan, float(score - grant), way.n_trees, way.seconds)
-            for name, score, grant in zip(names, scores, granted, strict=True)
-        )
-        return Judged(candidates, losses, way.rows[:n_rows])
+        return Judged(way, estimates, losses, scores, mass, way.rows[:n_rows], way.n_trees, way.seconds)
+
+    def effective_rows(self, rows: NDArray[np.int64]) -> float:
+        """How many independent rows the scored ones amount to: fewer if they are weighted, or come in groups."""
+        weight, groups = self.targets.weight[rows], self.targets.groups
+        each = weight if groups is None else np.bincount(groups[rows], weight).astype(np.float64)
+        return float(each.sum() ** 2 / (each**2).sum())
 
     def _losses(self, proba: NDArray[np.float64], rows: NDArray[np.int64]) -> NDArray[np.float64]:
         labels, weight = self.targets.labels[rows], self.targets.weight[rows]
@@ -273,16 +298,64 @@ class Judge:
         return losses
 
 
-def with_errors(results: Sequence[Judged], judge: Judge) -> list[Candidate]:
-    """The candidates of the last round with standard errors of their differences to the best of them."""
-    best = min(results, key=lambda r: r.best.penalised)
-    reference = best.losses[best.candidates.index(best.best)]
-    weight, groups = judge.targets.weight[best.rows], judge.targets.groups
-    members = None if groups is None else groups[best.rows]
+@dataclass(frozen=True)
+class Weigher:
+    """Gives weights to the candidates of one round."""
+
+    n_rows: float
+    unit: float  # of the score, in which a log likelihood counts
+
+    @classmethod
+    def of(cls, results: Sequence[Judged], judge: Judge) -> Weigher:
+        """For the log loss the unit is one; for the Brier score it is that of the best, as a variance."""
+        unit = 1.0 if judge.scoring == "log_loss" else 2.0 * min(float(r.scores.min()) for r in results)
+        return cls(judge.effective_rows(results[0].rows), max(unit, 1e-12))
+
+    def penalised(self, result: Judged) -> NDArray[np.float64]:
+        """Scores minus what larger leaves are granted."""
+        granted = self.unit * np.log(result.sizes) / (TEMPER * self.n_rows)
+        return np.asarray(result.scores - granted)
+
+    def logs(self, result: Judged) -> NDArray[np.float64]:
+        """Logarithms of the weights, (leaf sizes, aggregates and fills)."""
+        n_sizes = len(np.unique(result.sizes))
+        return (-TEMPER * self.n_rows / self.unit * self.penalised(result)).reshape(n_sizes, -1)
+
+    def evidence(self, result: Judged) -> NDArray[np.float64]:
+        """Logarithm of the weight of all leaf sizes together, for each aggregate and fill."""
+        return np.asarray(logsumexp(self.logs(result), axis=0))
+
+    def shares(self, result: Judged) -> NDArray[np.float64]:
+        """Shares of the leaf sizes of the best aggregate and fill, (candidates,); zero for all others."""
+        out = np.zeros_like(self.logs(result))
+        best = int(self.evidence(result).argmax())
+        weights = np.exp(self.logs(result)[:, best] - self.logs(result)[:, best].max())
+        weights[weights < NEGLIGIBLE] = 0.0
+        out[:, best] = weights / weights.sum()
+        return out.ravel()
+
+    def candidates(self, result: Judged) -> list[Candidate]:
+        """As they are shown to users."""
+        splitter, mtry = SPLITTER_NAMES[result.way.limits.splitter], result.way.limits.mtry
+        return [
+            Candidate(splitter, mtry, *estimate, float(score), np.nan, float(penalised), result.n_trees, result.seconds)
+            for estimate, score, penalised in zip(result.estimates, result.scores, self.penalised(result), strict=True)
+        ]
+
+
+def with_errors(
+    results: Sequence[Judged], chosen: Judged, shares: NDArray[np.float64], weigh: Weigher, targets: Targets
+) -> list[Candidate]:
+    """The candidates of the last round with their shares, and standard errors of their differences to the best of them."""
+    reference = chosen.losses[shares.argmax()]
+    weight, groups = targets.weight[chosen.rows], targets.groups
+    members = None if groups is None else groups[chosen.rows]
     return [
-        c._replace(error=mean_and_error(mine - reference, weight, members)[1])
+        c._replace(error=mean_and_error(mine - reference, weight, members)[1], weight=float(share))
         for result in results
-        for c, mine in zip(result.candidates, result.losses, strict=True)
+        for c, mine, share in zip(
+            weigh.candidates(result), result.losses, shares if result is chosen else np.zeros(len(shares)), strict=True
+        )
     ]
 
 

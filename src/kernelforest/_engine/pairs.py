@@ -53,12 +53,16 @@ class Line(NamedTuple):
 
 @allocating
 def index_rows(leaves, n_leaves, counts, weight):
-    """Sort training rows by leaf. Rows that a tree counts zero times are left out; `counts` is (trees, rows) or None."""
+    """Sort training rows by leaf. Rows that a tree counts zero times are left out.
+
+    `counts` is (trees, rows) or None; if there are more columns of leaves than trees, each tree counts for several.
+    """
     n, n_trees = leaves.shape
+    n_counts = n_trees if counts is None else counts.shape[0]
     starts = np.zeros(n_leaves + 1, np.int64)
     for t in range(n_trees):
         for i in range(n):
-            if counts is None or counts[t, i] > 0:
+            if counts is None or counts[t % n_counts, i] > 0:
                 starts[leaves[i, t] + 1] += 1
     for leaf in range(n_leaves):
         starts[leaf + 1] += starts[leaf]
@@ -69,12 +73,12 @@ def index_rows(leaves, n_leaves, counts, weight):
     totals = np.zeros(n_leaves)
     for t in range(n_trees):
         for i in range(n):
-            if counts is None or counts[t, i] > 0:
+            if counts is None or counts[t % n_counts, i] > 0:
                 leaf = leaves[i, t]
                 members[at[leaf]] = i
                 m = 1.0
                 if counts is not None:
-                    m *= counts[t, i]
+                    m *= counts[t % n_counts, i]
                 if weight is not None:
                     m *= weight[i]
                 if weighed:
@@ -225,14 +229,14 @@ def divide_by_common_trees(starts, columns, values, left_bits, right_bits):
 
 
 @jit
-def average_rows(leaves, sums, totals, by_total, out, mass):
-    """Sum leaf sums of values over trees: as they are, or each divided by the mass of its leaf."""
+def average_rows(leaves, factors, sums, totals, by_total, out, mass):
+    """Sum leaf sums of values over trees, times a factor: as they are, or each divided by the mass of its leaf."""
     for i in range(leaves.shape[0]):
         for t in range(leaves.shape[1]):
             leaf = leaves[i, t]
             if leaf < 0 or totals[leaf] <= 0.0:
                 continue
-            share = 1.0 / totals[leaf] if by_total else 1.0
+            share = factors[t] / totals[leaf] if by_total else factors[t]
             mass[i] += share * totals[leaf]
             for c in range(out.shape[1]):
                 out[i, c] += share * sums[leaf, c]

@@ -38,6 +38,27 @@ def link_nodes(feature, child, starts, parents, leaf_nodes):
 
 
 @jit
+def cut_trees(parents, sizes, leaf_nodes, size, ends, numbers, leads):
+    """Number the leaves of the trees in which nodes of at most `size` draws are leaves, in the order of the leaves in them.
+
+    Notes for every node where its rows end, itself or an ancestor; the number of every such end, -1 for other nodes; and for
+    every leaf the number of its end. Returns how many ends there are.
+    """
+    found = 0
+    for i in range(parents.shape[0]):
+        above = parents[i]
+        ends[i] = ends[above] if above >= 0 and sizes[above] <= size else i
+        numbers[i] = -1
+    for leaf in range(leaf_nodes.shape[0]):
+        end = ends[leaf_nodes[leaf]]
+        if numbers[end] < 0:
+            numbers[end] = found
+            found += 1
+        leads[leaf] = numbers[end]
+    return found
+
+
+@jit
 def fill_nodes(tree, starts, inbag, leaves, draws, labels, weight, parents, leaf_nodes, fills):
     """Count the training rows into every node of one tree: in-bag, all, out-of-bag."""
     for leaf in range(starts[tree, 1], starts[tree + 1, 1]):

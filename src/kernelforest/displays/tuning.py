@@ -100,7 +100,7 @@ class Section:
     @property
     def best(self) -> Candidate:
         """The best here of those that stayed to the end."""
-        return min((c for c in self.candidates if self.stayed(c)), key=lambda c: c.penalised)
+        return min((c for c in self.candidates if self.stayed(c)), key=lambda c: (-c.weight, c.penalised))
 
     @property
     def is_chosen(self) -> bool:
@@ -113,7 +113,7 @@ class Section:
 
     def frame(self) -> Any:
         """One line per candidate: a pandas data frame, or a dict of columns where pandas is not installed."""
-        names = ("splitter", "max_features", "leaf_size", "score", "error", "penalised", "n_trees")
+        names = ("splitter", "max_features", "leaf_size", "score", "error", "penalised", "n_trees", "weight")
         columns = {name: [getattr(c, name) for c in self.candidates] for name in names}
         columns["stayed"] = [self.stayed(c) for c in self.candidates]
         columns["chosen"] = [c == self.tuning.best for c in self.candidates]
@@ -127,6 +127,11 @@ class Section:
         """For a legend."""
         c = self.best
         return f"{'chosen' if self.is_chosen else 'best here'}: mtry {c.max_features}, leaf size {c.leaf_size:,}"
+
+    @property
+    def others(self) -> tuple[Candidate, ...]:
+        """Candidates here that have a share in the estimate beside the best."""
+        return tuple(c for c in self.candidates if c.weight > 0.0 and c != self.best)
 
     def name_of_dropped(self) -> str:
         """For a legend: why these scores should not be compared with the others."""
@@ -167,7 +172,7 @@ class BandwidthPathDisplay:
 
         The band is one standard error of the paired difference to the chosen candidate, around the line of the best. Where
         it reaches the dotted line, the data can hardly tell the two apart. Of those the larger leaf has the better chance to
-        be chosen, so that the star need not be at the lowest point.
+        be chosen, so that the star need not be at the lowest point. Rings are the leaf sizes that are blended with it.
 
         Parameters
         ----------
@@ -220,6 +225,7 @@ class BandwidthPathDisplay:
         low, high = way.score - way.error, way.score + way.error
         ax.fill_between(way.leaf_size, low, high, color=SKY, alpha=0.35, linewidth=0, zorder=0)
         star(ax, best.leaf_size, best.score, section.name_of_best(), ORANGE if section.is_chosen else "white")
+        _draw_others(ax, section, [c.score for c in section.others], ORANGE)
 
     def _explain(self, drawn: tuple[Any, ...]) -> None:
         from matplotlib.lines import Line2D
@@ -284,6 +290,7 @@ class SurfaceDisplay:
         best = section.best
         marked = drawn[names.index(best.splitter)]
         star(marked, best.leaf_size, mtrys.index(best.max_features), section.name_of_best())
+        _draw_others(marked, section, [mtrys.index(best.max_features)] * len(section.others), "black")
         for panel, name in zip(drawn, names, strict=True):
             panel.set_xscale("log")
             _tick_leaf_sizes(panel, section)
@@ -320,6 +327,15 @@ def _draw_way(ax: Any, way: Way, colour: Any, stayed: bool, kw: dict[str, Any]) 
     else:
         style = {"color": PALE, "linewidth": 0.8, "marker": "o", "markersize": 1.5, "zorder": 2}
     ax.plot(way.leaf_size, way.score, **style)
+
+
+def _draw_others(ax: Any, section: Section, heights: list[Any], colour: str) -> None:
+    """Ring the other leaf sizes that are blended with the best one, larger where their share is."""
+    if section.others:
+        areas = [150.0 * c.weight / section.best.weight for c in section.others]
+        look: dict[str, Any] = {"facecolors": "none", "edgecolors": colour, "linewidths": 1.6, "zorder": 5}
+        label = "blended with it, area: share"
+        ax.scatter([c.leaf_size for c in section.others], heights, s=areas, label=label, **look)
 
 
 def _label_ways(ax: Any, ways: list[Way], colours: dict[int, Any], section: Section) -> None:

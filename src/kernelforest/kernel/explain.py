@@ -149,7 +149,10 @@ class Explanation:
 
 
 class Shared(NamedTuple):
-    """Pairs of a training row and a tree in which the row is in the leaf of x0, ordered by row."""
+    """Pairs of a training row and a tree in which the row is in the leaf of x0, ordered by row.
+
+    A tree that is read at several leaf sizes counts as several.
+    """
 
     rows: NDArray[np.intp]
     trees: NDArray[np.intp]
@@ -175,7 +178,7 @@ def explain(kernel: ForestKernel, x0: Any, aggregate: str, fill: str, mass: floa
     target = int(shares.argmax()) if len(shares) > 2 else len(shares) - 1
     y = training.values[:, target]
     if aggregate == "mean" and len(shared.rows):
-        without = _means_without_each(shared, y, kernel.n_trees)[points.rows]
+        without = _means_without_each(shared, y, training.factors)[points.rows]
     else:
         without = _ratios_without_each(points.weight, y[points.rows])
     without = np.where(np.isnan(without), _shares_without_each(training, y)[points.rows], without)
@@ -211,14 +214,14 @@ def _vote(training: Training, x0: Any, aggregate: str, fill: str, kernel: Forest
     rows, trees = _same_leaves(training.leaves, training.route(table)[0])
     mass = training.row_weights[rows]
     if fill == "inbag":
-        mass = mass * kernel._counts[trees, rows]
+        mass = mass * kernel._counts[trees % training.n_trees, rows]
     elif fill == "oob":
-        mass = mass * (kernel._counts[trees, rows] == 0)
+        mass = mass * (kernel._counts[trees % training.n_trees, rows] == 0)
     counted = mass > 0
     shared = Shared(rows[counted], trees[counted], mass[counted])
     weight = _weights(training, shared, aggregate)
     order = np.argsort(-weight, kind="stable")[: np.count_nonzero(weight)]
-    together = np.bincount(rows, minlength=len(weight)) / training.leaves.shape[1]
+    together = np.bincount(rows, training.factors[trees], len(weight)) / training.n_trees
     labels = training.values[order]
     if training.classes is not None:
         labels = training.classes[labels.argmax(axis=1)]
@@ -237,9 +240,9 @@ def _same_leaves(leaves: NDArray[np.int32], mine: NDArray[np.int32]) -> tuple[ND
 
 def _weights(training: Training, shared: Shared, aggregate: str) -> NDArray[np.float64]:
     """Smoother weights of all training rows; where no tree has an opinion, those of the class shares of the data."""
-    parts = shared.mass
+    parts = shared.mass * training.factors[shared.trees]
     if aggregate == "mean":
-        parts = parts / np.bincount(shared.trees, parts)[shared.trees]
+        parts = parts / np.bincount(shared.trees, shared.mass)[shared.trees]
     out = np.bincount(shared.rows, parts, len(training.leaves)) if len(shared.rows) else training.row_weights
     return np.asarray(out / out.sum())
 
@@ -255,22 +258,22 @@ def _ratios_without_each(weight: NDArray[np.float64], y: NDArray[np.float64]) ->
     return np.asarray((weight @ y - weight * y) / (1.0 - weight))
 
 
-def _means_without_each(shared: Shared, y: NDArray[np.float64], n_trees: int) -> NDArray[np.float64]:
+def _means_without_each(shared: Shared, y: NDArray[np.float64], factors: NDArray[np.float64]) -> NDArray[np.float64]:
     """Mean of leaf averages without each training row in turn; NaN if that leaves no tree an opinion.
 
     A tree in which the row was alone with x0 has no opinion any more, so that the mean is over one tree less.
     """
-    rows, trees, mass = shared
+    (rows, trees, mass), n_trees = shared, len(factors)
     totals, sums = np.bincount(trees, mass, n_trees), np.bincount(trees, mass * y[rows], n_trees)
     sizes = np.bincount(trees, minlength=n_trees)
     with_all = np.divide(sums, totals, out=np.zeros(n_trees), where=sizes > 0)
     alone = sizes[trees] == 1
     rest = np.where(alone, 1.0, totals[trees] - mass)
     without = np.where(alone, 0.0, (sums[trees] - mass * y[rows]) / rest)
-    left = np.count_nonzero(sizes) - np.bincount(rows, alone, len(y))
-    total = with_all.sum() + np.bincount(rows, without - with_all[trees], len(y))
+    left = factors[sizes > 0].sum() - np.bincount(rows, factors[trees] * alone, len(y))
+    total = factors @ with_all + np.bincount(rows, factors[trees] * (without - with_all[trees]), len(y))
     out = np.full(len(y), np.nan)
-    np.divide(total, left, out=out, where=left > 0)
+    np.divide(total, left, out=out, where=left > 1e-9)  # what is left of a sum may be rounded
     return out
 
 

@@ -107,7 +107,7 @@ class ForestKernel:
     @property
     def n_trees(self) -> int:
         """Number of trees."""
-        return int(self._training.leaves.shape[1])
+        return self._training.n_trees
 
     def matrix(
         self,
@@ -165,8 +165,8 @@ class ForestKernel:
         labels.
         """
         aggregate, fill = self._training.estimate(aggregate, fill)
-        even = np.ones((1, self.n_trees))
-        W = self._product(self._leaves(X), even, self._index(fill), aggregate == "mean", True, self.n_rows)
+        factors = self._training.factors[None]
+        W = self._product(self._leaves(X), factors, self._index(fill), aggregate == "mean", True, self.n_rows)
         silent = np.flatnonzero(np.diff(W.indptr) == 0)
         if len(silent):  # no tree has an opinion: the class shares of the data, as in predict_proba
             weight = self._training.row_weights
@@ -191,7 +191,7 @@ class ForestKernel:
         pairs.sum_by_leaf(index, table, sums)
         leaves = self._leaves(X)
         out, mass = np.zeros((len(leaves), table.shape[1])), np.zeros(len(leaves))
-        pairs.average_rows(leaves, sums, index.totals, aggregate == "mean", out, mass)
+        pairs.average_rows(leaves, self._training.factors, sums, index.totals, aggregate == "mean", out, mass)
         weight = self._training.row_weights
         out[mass == 0] = (weight / weight.sum()) @ table
         mass[mass == 0] = 1.0
@@ -372,7 +372,7 @@ class ForestKernel:
     def _plan(self, X: Any, others: NDArray[np.int32] | None, kind: str) -> tuple[NDArray[np.float64], pairs.Index, bool]:
         """Factors of each query and tree, members of each leaf, and whether leaves are divided by their mass."""
         check_choice("kind", kind, tuple(KINDS))
-        even = np.full((1, self.n_trees), 1.0 / self.n_trees)
+        even = self._training.factors[None] / self.n_trees
         if others is not None:
             if kind not in ("leaf", "kerf"):
                 raise ValueError(f"kind={kind!r} counts draws, so its columns are training rows: leave Z out")
@@ -389,10 +389,14 @@ class ForestKernel:
         if self._training.draws is None:
             raise ValueError(f"kind={kind!r} needs rows that a tree did not draw; every tree was grown on all rows")
         out = np.ascontiguousarray((self._counts == 0).T, dtype=np.float64)
-        if kind == "oob":
-            return (np.ones((1, self.n_trees)) if X is not None else out), self._make_index(self._counts == 0, None), False
-        out /= np.maximum(out.sum(axis=1, keepdims=True), 1.0)
-        return (even if X is not None else out), self._make_index(self._counts, self._training.weight), True
+        if kind == "gap":
+            out /= np.maximum(out.sum(axis=1, keepdims=True), 1.0)
+            index = self._make_index(self._counts, self._training.weight)
+        else:
+            even, index = self._training.factors[None], self._make_index(self._counts == 0, None)
+        if X is None:
+            even = np.tile(out, len(self._training.cut_weights)) * self._training.factors
+        return even, index, kind == "gap"
 
     def _product(
         self,

@@ -143,13 +143,15 @@ def profile(training: Training, x0: Any, feature: int | str) -> Profile:
     j = _numeric_feature(training, table, feature)
     if not np.isfinite(row[j]):
         raise ValueError(f"x0 must have a finite value of feature {training.names[j]!r} to step from, got {row[j]}")
-    box = _faces_of(forest, row)
-    lower, upper = np.sort(box.lower[j]), np.sort(box.upper[j])
-    cuts = np.unique(np.concatenate([lower, upper]))
+    parts = [(weight, _faces_of(part, row)) for weight, part in forest.parts()]
+    cuts = np.unique(np.concatenate([face[j] for _, box in parts for face in (box.lower, box.upper)]))
     cuts = cuts[np.isfinite(cuts)]
     before = np.append(-np.inf, cuts)  # a tree holds (before, next] if it was entered and not yet left
-    held = np.searchsorted(lower, before, side="right") - np.searchsorted(upper, before, side="right")
-    return Profile(training.names[j], float(row[j]), cuts, held / forest.n_trees)
+    k = np.zeros(len(before))
+    for weight, box in parts:
+        entered, gone = (np.searchsorted(np.sort(face[j]), before, side="right") for face in (box.lower, box.upper))
+        k += weight * (entered - gone) / forest.n_trees
+    return Profile(training.names[j], float(row[j]), cuts, k)
 
 
 def derivatives(training: Training, x0: Any, h: NDArray[np.float64], kind: str, decay: float) -> Derivatives:
@@ -188,7 +190,8 @@ def level_sets(training: Training, x0: Any, features: Sequence[int | str], grid:
         raise ValueError(f"features must name two different features, got {features!r}")
     x, y = _read_grid(training, grid, (i, j))
     if training.forest is not None:
-        k = _own_levels(_faces_of(training.forest, row), i, j, x, y)
+        parts = training.forest.parts()
+        k = np.sum([weight * _own_levels(_faces_of(part, row), i, j, x, y) for weight, part in parts], axis=0)
     else:
         k = _foreign_levels(training, table, row, i, j, x, y)
     return LevelSets(x, y, k, row[[i, j]], (training.names[i], training.names[j]))
@@ -199,8 +202,7 @@ def path_matrix(training: Training, X: Any, Z: Any, decay: float) -> NDArray[np.
     if training.forest is None:
         raise ValueError(_NO_NODES)
     forest, powers = training.forest, _powers(training.forest, _check_decay(decay))
-    columns = training.leaves if Z is None else training.route(Z)
-    rows = training.leaves if X is None else training.route(X)
+    rows, columns = ((training.leaves if W is None else training.route(W))[:, : forest.n_trees] for W in (X, Z))
     check_room(
         8 * len(rows) * len(columns), f"a path kernel of {len(rows)} x {len(columns)}", "ask for fewer rows at a time"
     )
@@ -277,17 +279,17 @@ def _own_differences(
     forest: Forest, matrix: NDArray[np.float64], h: NDArray[np.float64], decay: float | None, threads: int
 ) -> NDArray[np.float64]:
     """K(x0 ± h_j e_j, x0) - 1, (rows, 2, features), by one walk of each row down each tree."""
-    lost = np.zeros((len(matrix), 2 * matrix.shape[1]))
     powers = np.empty(0) if decay is None else _powers(forest, decay)
-    deepest = int(np.diff(forest.starts[:, 0]).max())
+    out = np.zeros((len(matrix), 2 * matrix.shape[1]))
+    for weight, part in forest.parts() if decay is None else [(1.0, forest)]:
+        lost, deepest = np.zeros_like(out), int(np.diff(part.starts[:, 0]).max())
 
-    def block(part: slice) -> None:
-        trees = forest.nodes, forest.sets, forest.starts, deepest
-        engine.losses(matrix[part], h, *trees, powers, lost[part])
+        def block(rows: slice, part: Forest = part, lost: Any = lost, deepest: int = deepest) -> None:
+            engine.losses(matrix[rows], h, part.nodes, part.sets, part.starts, deepest, powers, lost[rows])
 
-    _run(block, len(matrix), threads)
-    lost /= -forest.n_trees
-    return lost.reshape(*matrix.shape, 2).swapaxes(1, 2)
+        _run(block, len(matrix), threads)
+        out -= weight * lost / forest.n_trees
+    return out.reshape(*matrix.shape, 2).swapaxes(1, 2)
 
 
 def _own_levels(box: Faces, i: int, j: int, x: NDArray[np.float64], y: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -17,7 +17,7 @@ from kernelforest.forest import FILLS, Forest
 class Training:
     """What a kernel has to know about the forest it comes from and the rows that grew it."""
 
-    leaves: NDArray[np.int32]  # (n_rows, n_trees) numbered through all trees
+    leaves: NDArray[np.int32]  # (n_rows, n_cuts * n_trees) numbered through all of them
     n_leaves: int
     route: Callable[[Any], NDArray[np.int32]]  # leaves of new rows, -1 where training knows no such leaf
     draws: Callable[[], NDArray[np.int32]] | None  # (n_trees, n_rows), or None if every tree grew on all rows
@@ -32,6 +32,17 @@ class Training:
     aggregate: str = "proximity"  # the estimate that is meant when none is named: what the forest itself predicts
     fill: str = "inbag"
     correct: Callable[[NDArray[np.float64]], NDArray[np.float64]] | None = None  # calibration of that estimate, if any
+    cut_weights: tuple[float, ...] = (1.0,)  # sum one: several if trees are read at several leaf sizes
+
+    @property
+    def n_trees(self) -> int:
+        """Number of trees."""
+        return int(self.leaves.shape[1]) // len(self.cut_weights)
+
+    @property
+    def factors(self) -> NDArray[np.float64]:
+        """What each column of leaves counts, (n_cuts * n_trees,): one for a tree in all."""
+        return np.repeat(self.cut_weights, self.n_trees)
 
     @property
     def row_weights(self) -> NDArray[np.float64]:
@@ -67,14 +78,22 @@ def training_of(
     threads: int = 1,
 ) -> Training:
     """Describe one of our own forests; `read` turns a user's table into the matrix that the forest was grown on."""
+    weights, cuts = zip(*forest.cuts(), strict=True)
+    firsts = np.cumsum([0, *(cut.n_leaves for cut in cuts)])
     offsets = forest.starts[:-1, 1].astype(np.int32)
-    leaves = forest.training_leaves(0, forest.n_trees, threads)
-    leaves += offsets
+
+    def at_all_sizes(leaves: NDArray[np.int32]) -> NDArray[np.int32]:
+        """The leaves of rows at each leaf size, side by side."""
+        leaves += offsets
+        if len(cuts) == 1:  # as grown
+            return leaves
+        return np.hstack([cut.leads[leaves] + np.int32(first) for cut, first in zip(cuts, firsts[:-1], strict=True)])
+
     weight = forest.targets.weight
     return Training(
-        leaves,
-        int(forest.starts[-1, 1]),
-        lambda X: forest.leaves(read(X), threads) + offsets,
+        at_all_sizes(forest.training_leaves(0, forest.n_trees, threads)),
+        int(firsts[-1]),
+        lambda X: at_all_sizes(forest.leaves(read(X), threads)),
         forest.draws if forest.has_out_of_bag else None,
         None if (weight == 1.0).all() else weight,
         np.eye(forest.targets.n_classes)[forest.targets.labels],
@@ -84,4 +103,5 @@ def training_of(
         lambda X: np.asarray(read(X), dtype=np.float64),
         forest,
         threads,
+        cut_weights=weights,
     )
