@@ -123,6 +123,7 @@ def apply_rules(c: Candidates) -> dict[str, Array]:
         "the same, mean only": c.calibrated(c.only(int(np.where(is_mean, penalised, np.inf).argmin()))),
         "the same, proximity only": c.calibrated(c.only(int(np.where(is_mean, np.inf, penalised).argmin()))),
         "the same, best cuts only": c.calibrated(c.only(int(np.where(is_best_cut, penalised, np.inf).argmin()))),
+        "hierarchical shrinkage, least log loss after sigmoid": c.calibrated(shrunken(c)),
         "leaf sizes of one kind blended by likelihood": calibrated(c, *c.blended(tempered[1.0])),
         "by its square root": calibrated(c, *c.blended(tempered[TEMPER])),
         "by its fourth root": calibrated(c, *c.blended(tempered[0.25])),
@@ -141,6 +142,28 @@ def one_kind(c: Candidates, sharp_loss: Array, power: float) -> Array:
     weights = np.exp(logs - logs.max())
     weights = weights * (c.kinds == np.bincount(c.kinds, weights).argmax())
     return np.asarray(weights / weights.sum())
+
+
+def shrunken(c: Candidates) -> Array:
+    """Hierarchical shrinkage along the leaf sizes: each step to smaller leaves counts 1 / (1 + decay / size of the larger).
+
+    That is a path kernel, and a combination of leaf sizes with one parameter. The best decay and kind of means are taken.
+    """
+    tried = []
+    is_mean = np.array([name[3] == "mean" for name in c.names])
+    for kind in np.unique(c.kinds[is_mean]):
+        mine = np.flatnonzero(c.kinds == kind)
+        for decay in (1.0, 10.0, 100.0):
+            weights, steps = np.zeros(len(c.names)), 1.0 / (1.0 + decay / c.sizes[mine])
+            weights[mine] = np.append(steps[1:], 1.0) - np.append(0.0, steps[1:])
+            tried.append(weights)
+    return min(tried, key=lambda weights: score_after_sigmoid(c, weights))
+
+
+def score_after_sigmoid(c: Candidates, weights: Array) -> float:
+    """Log loss of a weighted average of candidates after a sigmoid, out-of-bag."""
+    oob = c.mix(c.oob, weights)
+    return float(losses(fit_calibrator("sigmoid", oob, c.y)(oob), c.y, "log_loss").mean())
 
 
 def calibrated(c: Candidates, oob: Array, test: Array) -> Array:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import pickle
+import select
+import signal
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import cache
@@ -452,6 +455,25 @@ def test_many_threads_may_predict_at_once():
             jobs = [(e, pool.submit(fresh.predict_proba, new, *e)) for e in EACH_ESTIMATE * 4]
         for estimate, job in jobs:
             np.testing.assert_array_equal(job.result(), expected[estimate])
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork processes")
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
+def test_a_forked_process_has_threads_of_its_own():
+    table = draw_table(7, 60, KINDS["numeric"], 2)
+    model = fit(table, n_jobs=2)
+    before = model.predict_proba(table.X)  # threads of the parent are waiting from here on
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        same = np.array_equal(model.predict_proba(table.X), before)
+        os.write(writer, b"same" if same else b"different")
+        os._exit(0)
+    readable, _, _ = select.select([reader], [], [], 60.0)
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    assert readable, "the child waits for threads that it does not have"
+    assert os.read(reader, 20) == b"same"
 
 
 @pytest.mark.parametrize("kind", KINDS)

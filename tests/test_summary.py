@@ -19,7 +19,7 @@ def test_the_summary_names_the_choice_and_both_scores(tuned, capsys):
     model.summary()
     printed = capsys.readouterr().out
     assert f"among {len(model.tuning_.candidates):,} candidates" in printed
-    assert f"leaf_size {model.leaf_size_}," in printed
+    assert f"leaf sizes {min(model.leaf_weights_)} to {max(model.leaf_weights_)} blended," in printed
     assert "calibrated (sigmoid)" in printed
     classic = KernelForestClassifier.untuned(60, random_state=0).fit(drawn.X, drawn.y)
     for scores in (model.oob_score_, classic.oob_score_):

@@ -31,6 +31,7 @@ from kernelforest.forest import AGGREGATES, FILLS, Forest
 from kernelforest.growing import Rules, make_targets
 from kernelforest.kernel import ForestKernel, training_of
 from kernelforest.scoring import SCORINGS, Scores, score
+from kernelforest.summary import compare, describe
 from kernelforest.tuning import UNTUNED, is_auto, open_choices, tune, warn_if_noisy
 
 CALIBRATION_ROWS = 5000  # more would not make a difference
@@ -288,7 +289,12 @@ class KernelForestClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
     def summary(self) -> None:
         """Print what was chosen, and what that bought over an untuned forest, by out-of-bag scores."""
         check_is_fitted(self)
-        print("\n".join(self._summary()))
+        lines = describe(self)
+        if self.forest_.has_out_of_bag:
+            lines += compare({"this forest": self.oob_score_, "untuned forest": self._classic_scores()})
+        else:
+            lines.append("Every tree was grown on all rows: nothing is out-of-bag, so nothing can be scored.")
+        print("\n".join(lines))
 
     @property
     def inbag_counts_(self) -> NDArray[np.int32]:
@@ -381,33 +387,13 @@ class KernelForestClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         if fill == "oob" and not leaves_rows_out:
             raise ValueError("fill='oob' needs rows that a tree did not draw: set bootstrap=True or max_samples below 1.0")
 
-    def _summary(self) -> list[str]:
-        cuts = {"best": "best cuts", "extra": "one random cut each"}.get(self.splitter_, f"splitter {self.splitter_!r}")
-        method = self.calibration_.method
-        lines = [
-            f"{self.n_estimators} trees, {cuts} of {self.max_features_} of {self.n_features_in_} features per node, "
-            f"{_name_leaf_sizes(self.leaf_weights_)},",
-            f"aggregate {self.aggregate_!r}, fill {self.fill_!r}, "
-            + ("not calibrated" if method is None else f"calibrated ({method})"),
-        ]
-        if hasattr(self, "tuning_"):
-            tuning = self.tuning_
-            ways = len({(c.splitter, c.max_features) for c in tuning.candidates})
-            aim, n = self.scoring.replace("_", " "), len(tuning.candidates)
-            lines.insert(0, f"Chosen by out-of-bag {aim} among {n:,} candidates of {ways} forests:")
-        if not self.forest_.has_out_of_bag:
-            return [*lines, "Every tree was grown on all rows: nothing is out-of-bag, so nothing can be scored."]
+    def _classic_scores(self) -> Scores:
+        """Out-of-bag scores of an untuned forest on the same rows."""
         forest, threads = self.forest_, self._threads()
         limits = Rules(self.n_estimators).limits(len(forest.targets.drawable), self.n_features_in_)
         classic = Forest.grow(forest.columns, forest.targets, limits, range(self.n_estimators), forest.seed, threads=threads)
         plain, n_trees = classic.estimate_out_of_bag("mean", "inbag", threads)
-        lines.append("out-of-bag        log loss    Brier    error")
-        for name, scores in (
-            ("this forest", self.oob_score_),
-            ("untuned forest", self._score(self._shifted(plain), n_trees)),
-        ):
-            lines.append(f"{name:<16}  {scores.log_loss:8.4f} {scores.brier:8.4f} {scores.error:8.4f}")
-        return lines
+        return self._score(self._shifted(plain), n_trees)
 
     def _score(self, proba: NDArray[np.float64], n_trees: NDArray[np.int32]) -> Scores:
         """Score the rows that some tree did not draw."""
@@ -473,12 +459,3 @@ class KernelForestClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
     def _raw_out_of_bag(self) -> tuple[NDArray[np.float64], NDArray[np.int32]]:
         """Out-of-bag probabilities before calibration, and the number of trees behind each."""
         return self.forest_.estimate_out_of_bag(self.aggregate_, self.fill_, self._threads())
-
-
-def _name_leaf_sizes(weights: Mapping[int, float]) -> str:
-    """For the summary.
-
-    >>> _name_leaf_sizes({5: 1.0}), _name_leaf_sizes({5: 0.3, 8: 0.7})
-    ('leaf_size 5', 'leaf sizes 5 to 8 blended')
-    """
-    return f"leaf_size {min(weights)}" if len(weights) == 1 else f"leaf sizes {min(weights)} to {max(weights)} blended"

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import lru_cache
 from math import ceil, sqrt
 from numbers import Integral, Real
 from typing import Any, TypeVar
@@ -148,9 +150,18 @@ def in_threads(work: Callable[[T], R], items: list[T], threads: int) -> Iterator
 
     if threads == 1 or len(items) < 2:
         yield from map(wrapping, items)
-        return
-    with ThreadPoolExecutor(threads) as pool:
-        yield from pool.map(wrapping, items)
+    else:
+        yield from _pool(threads).map(wrapping, items)
+
+
+@lru_cache
+def _pool(threads: int) -> ThreadPoolExecutor:
+    """Threads that wait for work: starting them anew a hundred times in a fit would take longer than some of the work."""
+    return ThreadPoolExecutor(threads, thread_name_prefix="kernelforest")
+
+
+if hasattr(os, "register_at_fork"):  # not on Windows
+    os.register_at_fork(after_in_child=_pool.cache_clear)  # a child process has none of the threads
 
 
 @contextmanager
