@@ -18,6 +18,8 @@ from kernelforest.growing import announced_compiling, draw_counts, grow_forest, 
 AGGREGATES = {"vote": route.VOTE, "mean": route.MEAN, "proximity": route.PROXIMITY}
 FILLS = ("inbag", "all", "oob")
 _BLOCK = 32_768  # most rows sent together; their numbers fit in 16 bits
+_LEAST_BLOCK = 8_192  # rows sent together down small trees, so that their codes stay in fast memory
+_CELLS = 4096  # most cells of a grid over the cuts of a column
 
 
 class Cut(NamedTuple):
@@ -191,27 +193,32 @@ class Forest:
             return [(1.0, self)]
         return [(weight, self.coarser(size)) for size, weight in sorted(self.leaf_weights.items())]
 
-    def leaf_table(self, aggregate: str, fill: str, threads: int = 1) -> tuple[NDArray[np.float64], int]:
-        """What each leaf holds, (leaves, classes), and how that is aggregated.
+    def opinions(self, aggregate: str, fill: str, threads: int = 1) -> NDArray[np.float64]:
+        """What each leaf says, (leaves, classes): to be added up over the trees.
 
-        If the trees are read at several leaf sizes it is the weighted sum of opinions, which are only to be added up.
+        If the trees are read at several leaf sizes, that is the weighted sum of what the leaves of the cut trees say.
         """
         counts = self.fill(fill, threads)
-        if not self.leaf_weights:
-            return counts, AGGREGATES[aggregate]
+        if aggregate == "proximity" and not self.leaf_weights:
+            return counts
         name = f"{aggregate} {fill}"
         if name not in self._fills:
-            table = np.zeros_like(counts)
-            for weight, cut in self.cuts():
-                table += (weight * opinions(cut.sums(counts), aggregate))[cut.leads]
-            self._fills[name] = table
-        return self._fills[name], route.PROXIMITY
+            self._fills[name] = self._form_opinions(counts, aggregate)
+        return self._fills[name]
+
+    def _form_opinions(self, counts: NDArray[np.float64], aggregate: str) -> NDArray[np.float64]:
+        if not self.leaf_weights:
+            return form_opinions(counts, aggregate)
+        out = np.zeros_like(counts)
+        for weight, cut in self.cuts():
+            out += (weight * form_opinions(cut.sums(counts), aggregate))[cut.leads]
+        return out
 
     def estimate(self, matrix: NDArray[np.floating], aggregate: str, fill: str, threads: int = 1) -> NDArray[np.float64]:
         """Class probabilities of rows. Where no tree has an opinion they are the class shares of the training data."""
-        table = self.leaf_table(aggregate, fill, threads)
+        opinions = self.opinions(aggregate, fill, threads)
         out = np.zeros((len(matrix), self.targets.n_classes))
-        self._send(lambda rows: matrix[rows], self.router, out, threads, *table)
+        self._send(lambda rows: matrix[rows], self.router, out, threads, opinions)
         return self._normalised(out)
 
     def estimate_out_of_bag(
@@ -255,8 +262,7 @@ class Forest:
         router: Router,
         out: NDArray[Any],
         threads: int,
-        sums: NDArray[np.float64] | None = None,
-        aggregate: int = 0,
+        opinions: NDArray[np.float64] | None = None,
     ) -> None:
         """Code blocks of rows and send them down the trees, on threads."""
         numeric = not router.categorical.any()
@@ -266,9 +272,10 @@ class Forest:
             z = np.ascontiguousarray(read(rows))  # float32 is widened by the loops
             codes = np.empty((len(router.used), len(z)), np.uint16 if small else np.uint32)
             missing = route.code_rows(z, router, codes)
-            route.descend(codes, numeric and not missing, router, aggregate, sums, out[rows])
+            route.descend(codes, numeric and not missing, router, opinions, out[rows])
 
-        self.run(block, row_blocks(len(out), threads), threads)
+        most = max(_LEAST_BLOCK, 2 * router.deepest)  # what is read of a large tree is shared by many rows
+        self.run(block, row_blocks(len(out), threads, most), threads)
 
     @staticmethod
     def run(block: Callable[[Any], None], blocks: list[Any], threads: int) -> None:
@@ -288,10 +295,10 @@ class Forest:
         return np.where(totals > 0, sums / np.where(totals > 0, totals, 1.0), self.class_shares)
 
 
-def opinions(counts: NDArray[np.float64], aggregate: str) -> NDArray[np.float64]:
+def form_opinions(counts: NDArray[np.float64], aggregate: str) -> NDArray[np.float64]:
     """What leaves say: their counts, their shares, or a vote for the largest class. Empty ones say nothing.
 
-    >>> opinions(np.array([[3.0, 1.0], [2.0, 2.0], [0.0, 0.0]]), "vote")
+    >>> form_opinions(np.array([[3.0, 1.0], [2.0, 2.0], [0.0, 0.0]]), "vote")
     array([[1. , 0. ],
            [0.5, 0.5],
            [0. , 0. ]])
@@ -339,11 +346,32 @@ def make_router(nodes: NDArray[np.void], sets: NDArray[np.uint16], starts: NDArr
         categorical=categorical,
         offsets=np.cumsum([0] + [len(c) for c in cuts], dtype=np.int64),
         cuts=np.concatenate(cuts),
+        **lay_grid(cuts),
         deepest=int(n_nodes.max()),
     )
 
 
-def row_blocks(n_rows: int, threads: int) -> list[slice]:
+def lay_grid(cuts: list[NDArray[np.float64]]) -> dict[str, NDArray[Any]]:
+    """Lay equal cells over the cuts of each column, so that a search among cuts need not begin from nothing.
+
+    The cell of a number never decreases with the number, however it is rounded: so all cuts in lower cells are below it.
+    """
+    n_cells = min(_CELLS, -(-sum(map(len, cuts)) // len(cuts)))
+    grid, cells = np.zeros((len(cuts), 2)), np.empty((len(cuts), n_cells), np.uint32)
+    fullest = np.empty(len(cuts), np.int64)
+    with np.errstate(all="ignore"):
+        for j, column in enumerate(cuts):
+            finite = column[np.isfinite(column)]
+            if len(finite) > 1:
+                grid[j] = finite[0], n_cells / (finite[-1] - finite[0])
+            place = (column - grid[j, 0]) * grid[j, 1]
+            place = np.where(place > 0, np.minimum(place, n_cells - 1), 0).astype(np.int64)
+            counts = np.bincount(place, minlength=n_cells)
+            cells[j], fullest[j] = counts.cumsum() - counts, counts.max()
+    return {"grid": grid, "cells": cells, "fullest": fullest}
+
+
+def row_blocks(n_rows: int, threads: int, most: int = _BLOCK) -> list[slice]:
     """Blocks of rows: large, because rows share the reading of a node, but at least two for each thread."""
-    size = max(1, min(_BLOCK, -(-n_rows // (2 * threads))))
+    size = max(1, min(_BLOCK, most, -(-n_rows // (2 * threads))))
     return [slice(i, min(i + size, n_rows)) for i in range(0, n_rows, size)]

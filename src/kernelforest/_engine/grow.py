@@ -44,9 +44,10 @@ S11, S27, S30, S31, S32 = np.uint64(11), np.uint64(27), np.uint64(30), np.uint64
 ONE, S63 = np.uint64(1), np.uint64(63)
 
 # Arrays are counted references, and counting is atomic: threads that share the table would wait for each other at every
-# node. So nothing below the level of a tree allocates, and there Numba is told not to count.
-jit = njit(nogil=True, cache=True, error_model="numpy", _nrt=False)
-allocating = njit(nogil=True, cache=True, error_model="numpy")
+# node. So nothing below the level of a tree allocates, and there Numba is told not to count. Nor to make these functions
+# callable from Python, or from C: taking tuples of arrays apart and joining them again would be a sixth of what is compiled.
+jit = njit(nogil=True, error_model="numpy", _nrt=False, no_cpython_wrapper=True, no_cfunc_wrapper=True)
+allocating = njit(nogil=True, cache=True, error_model="numpy", no_cfunc_wrapper=True)
 
 
 class Scratch(NamedTuple):
@@ -825,7 +826,7 @@ def grow_tree(root, columns, limits, scratch, draft, gains, levels, masses):
     for i in range(known.shape[1]):
         known[spare, i] = 0
     n_nodes, n_sets, n_open, n_cuts = 1, 0, 0, 0
-    n_fresh, depth = 1, 0
+    n_fresh, depth = 1, np.int64(0)  # a plain 0 is a type of its own, and would be compiled for
     while True:
         for t in range(n_fresh):
             at = fresh[t, 0]
@@ -961,7 +962,7 @@ def grow_trees(first, stop, seed, columns, targets, limits, levels, masses, grou
     gains, counts = np.zeros((stop - first, p)), np.zeros((stop - first, 3), np.int64)
     nodes, sizes = np.empty(0, NODE), np.empty(0, np.int32)
     sets, sums = np.empty(0, np.uint16), np.empty(0, np.float64)
-    used_nodes, used_sets, used_sums = 0, 0, 0
+    used_nodes, used_sets, used_sums = np.int64(0), np.int64(0), np.int64(0)  # see `depth` in grow_tree
     draws = np.empty(n, np.int32)
     for tree in range(first, stop):
         if groups is None:

@@ -112,4 +112,7 @@ class Router(NamedTuple):
     categorical: NDArray[np.bool_]  # (n_used,)
     offsets: NDArray[np.int64]  # (n_used + 1,) where the cuts of a used column begin
     cuts: NDArray[np.float64]  # distinct thresholds of each used column, ascending
+    grid: NDArray[np.float64]  # (n_used, 2) where the equal cells of a column begin, and how many there are per unit
+    cells: NDArray[np.uint32]  # (n_used, n_cells) cuts in the cells before this one
+    fullest: NDArray[np.int64]  # (n_used,) most cuts in a cell
     deepest: int

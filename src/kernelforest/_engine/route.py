@@ -7,9 +7,10 @@ peeled off: each asks all rows of the block, on vectors, which is cheaper than f
     orders[0]  [ 0 1 2 3 4 5 6 7 ]      the rows of a node are a segment of one of two buffers;
     orders[1]  [ 0 2 5 . | 7 6 4 3 1 ]  splitting writes it to the other, left rows from the front, right rows from the back
 
-Each node is read once per block instead of once per row. When few rows are left they walk alone, four abreast, so that
-one waits for memory while the others move. Sums run over trees in order for every row on its own: results do not depend
-on how rows are cut into blocks or spread over threads.
+Each node is read once per block instead of once per row. When few rows are left they are taken off the lists and walk from
+there on their own, all of the tree together, so that none waits for the memory of another. Where rows ended is noted by
+row, and what the leaves say is added last, in the order of the rows. Sums run over trees in order for every row on its own:
+results do not depend on how rows are cut into blocks or spread over threads.
 
 This file calls no jitted function of another file. Indices are unsigned, which spares the compiler the test for negative
 ones.
@@ -24,30 +25,47 @@ from numpy.typing import NDArray
 from kernelforest._engine.layout import CATEGORICAL, LISTED_LEFT, MISSING_LEFT
 
 VOTE, MEAN, PROXIMITY = 0, 1, 2
-FEW = 4  # rows that walk alone, abreast
-PEELED = 63  # nodes at the top of a tree that all rows of a block are compared with
+PEELED = 63  # nodes at the top of a tree that all rows are compared with
+PEELING = 2048  # rows compared with them at a time, for the same reason as TILE
+FEW = 8  # rows that no longer make a list, but walk
 TILE = 64  # rows coded at a time, so that they stay in the fastest memory
 U = np.uint64
-ZERO, ONE, TWO, THREE = U(0), U(1), U(2), U(3)
+ZERO, ONE, S16 = U(0), U(1), U(16)
+ROW = U(65535)  # the bits of a walker that are its row; its node is above them
 
-jit = njit(nogil=True, cache=True, error_model="numpy", _nrt=False)  # no reference counting, see grow.py
-allocating = njit(nogil=True, cache=True, error_model="numpy")
+# no reference counting and no wrappers, see grow.py
+jit = njit(nogil=True, error_model="numpy", _nrt=False, no_cpython_wrapper=True, no_cfunc_wrapper=True)
+allocating = njit(nogil=True, cache=True, error_model="numpy", no_cfunc_wrapper=True)
 
 
 @allocating
 def code_rows(z, router, codes):
     """Code a block of rows, (rows, features), into (used columns, rows). Returns whether anything is missing."""
-    top = np.iinfo(codes.dtype).max
+    top = codes.dtype.type(np.iinfo(codes.dtype).max)
+    last_cell = router.cells.shape[1] - 1.0
     x, at = np.empty(TILE), np.empty(TILE, np.uint64)
     missing = False
-    for first in range(0, z.shape[0], TILE):
-        m = min(TILE, z.shape[0] - first)
-        for j in range(router.used.shape[0]):
-            cuts = router.cuts[router.offsets[j] : router.offsets[j + 1]]
+    for first in range(U(0), U(z.shape[0]), U(TILE)):
+        m = min(U(TILE), U(z.shape[0]) - first)
+        for j in range(U(router.used.shape[0])):
+            feature, column = U(router.used[j]), codes[j, first : first + m]
             for i in range(m):
-                x[i] = z[first + i, router.used[j]]
-                at[i] = ZERO
-            left = U(0 if router.categorical[j] else cuts.shape[0])
+                x[i] = z[first + i, feature]
+            gaps = ZERO
+            for i in range(m):
+                gaps += U(x[i] != x[i])
+            missing |= gaps > ZERO
+            if router.categorical[j]:
+                for i in range(m):
+                    column[i] = top if x[i] != x[i] else codes.dtype.type(x[i])
+                continue
+            cuts, cells = router.cuts[router.offsets[j] : router.offsets[j + ONE]], router.cells[j]
+            low, scale, left = router.grid[j, ZERO], router.grid[j, ONE], U(router.fullest[j])
+            latest = U(cuts.shape[0]) - left
+            for i in range(m):  # cuts in cells before that of x are below it, cuts in later cells are above
+                place = (x[i] - low) * scale
+                place = place if place > 0.0 else 0.0  # also if missing
+                at[i] = min(U(cells[U(np.int64(min(place, last_cell)))]), latest)
             while left > ONE:  # a binary search that all rows of the tile take step by step together
                 half = left >> ONE
                 for i in range(m):
@@ -55,12 +73,7 @@ def code_rows(z, router, codes):
                 left -= half
             for i in range(m):
                 code = at[i] + U(cuts[at[i]] < x[i])
-                if x[i] != x[i]:
-                    code = U(top)
-                    missing = True
-                elif router.categorical[j]:
-                    code = U(x[i])
-                codes[j, first + i] = code
+                column[i] = top if x[i] != x[i] else codes.dtype.type(code)
     return missing
 
 
@@ -99,8 +112,11 @@ def peel(column, cut, at, spot, left):
 
 
 @jit
-def peel_top(codes, words, shape, at, spots):
-    """Send rows past the first nodes of a tree, breadth first: row i is then at node spots[at[i]]. Returns their number."""
+def peel_top(codes, begin, words, shape, at, spots):
+    """Send rows past the first nodes of a tree, breadth first: row begin + i is then at node spots[at[i]].
+
+    Returns the number of spots.
+    """
     for i in range(at.shape[0]):
         at[i] = 0
     spots[0] = ZERO
@@ -109,7 +125,7 @@ def peel_top(codes, words, shape, at, spots):
         word = words[spots[spot]]
         child = word >> shape.child
         if child != spots[spot]:
-            column = codes[(word >> shape.column) & shape.column_mask]
+            column = codes[(word >> shape.column) & shape.column_mask, begin : begin + at.shape[0]]
             cut = codes.dtype.type(word & shape.cut_mask)
             peel(column, cut, at, np.uint16(spot), np.uint16(n_spots))
             spots[n_spots], spots[n_spots + 1] = child, child + ONE
@@ -119,35 +135,34 @@ def peel_top(codes, words, shape, at, spots):
 
 
 @jit
-def list_by_spot(at, n_spots, ends, order):
-    """List the rows of each spot one after another; ends[k] is where the list of spot k ends."""
+def list_by_spot(at, n_spots, stops, order):
+    """List the rows of each spot one after another; stops[k] is where the list of spot k stops."""
     for k in range(n_spots):
-        ends[k] = ZERO
+        stops[k] = ZERO
     for i in range(at.shape[0]):
-        ends[U(at[i])] += ONE
+        stops[U(at[i])] += ONE
     total = ZERO
     for k in range(n_spots):
-        count = ends[k]
-        ends[k] = total
+        count = stops[k]
+        stops[k] = total
         total += count
     for i in range(at.shape[0]):
         k = U(at[i])
-        order[ends[k]] = i
-        ends[k] += ONE
+        order[stops[k]] = i
+        stops[k] += ONE
 
 
 @jit
 def split(column, cut, source, target, start, end):
     """Split a segment of rows into the other buffer; returns where the right side begins."""
-    left, right = start, end - ONE
+    left, apart = start, end - start  # the next place on the right is `apart` beyond the next on the left
     i = start
     while i < end:
         row = source[i]
-        target[left] = row
-        target[right] = row
-        below = U(U(column[U(row)]) <= cut)
-        left += below
-        right -= ONE - below
+        apart -= ONE
+        below = U(column[U(row)]) <= cut
+        target[left + (ZERO if below else apart)] = row
+        left += U(below)
         i += ONE
     return left
 
@@ -177,14 +192,31 @@ def step(codes, row, node, words, shape):
 
 
 @jit
-def walk_with_care(codes, row, node, words, extras, shape, sets):
-    """The leaf of one row, with missing values and categorical columns."""
+def walk(codes, words, shape, walkers, n, ends):
+    """Send n walkers on by two nodes and again, until all stand still; ends[row] is where."""
+    while n > ZERO:
+        moving = ZERO
+        for k in range(n):
+            row = walkers[k] & ROW
+            node = step(codes, row, walkers[k] >> S16, words, shape)
+            last = step(codes, row, node, words, shape)
+            ends[row] = last
+            walkers[moving] = (last << S16) | row
+            moving += U(last != node)
+        n = moving
+
+
+@jit
+def walk_with_care(codes, words, extras, shape, sets, walkers, n, ends):
+    """The same with missing values and categorical columns, one walker after another."""
     top = np.iinfo(codes.dtype).max
-    while words[node] >> shape.child != node:
-        word = words[node]
-        code = codes[(word >> shape.column) & shape.column_mask, row]
-        node = (word >> shape.child) + U(not goes_left(code, top, word, extras[node], shape, sets))
-    return node
+    for k in range(n):
+        row, node = walkers[k] & ROW, walkers[k] >> S16
+        while words[node] >> shape.child != node:
+            word = words[node]
+            code = codes[(word >> shape.column) & shape.column_mask, row]
+            node = (word >> shape.child) + U(not goes_left(code, top, word, extras[node], shape, sets))
+        ends[row] = node
 
 
 @jit
@@ -212,38 +244,17 @@ def form_opinion(sums, leaf, less, label, aggregate, opinion):
 
 
 @jit
-def form_opinion_of_two(a, b, aggregate):
-    """The same for two classes, where it has to be quick."""
-    mass = a + b
-    if aggregate == PROXIMITY or mass <= 0.0:
-        return a, b
-    if aggregate == MEAN:
-        return a / mass, b / mass
-    return (0.5, 0.5) if a == b else (1.0 * (a > b), 1.0 * (b > a))
-
-
-@jit
-def settle(order, start, end, leaf, tree, base, aggregate, opinion, sums, out):
-    """Rows have reached a leaf: note its number, or add its opinion."""
-    if sums is None:
-        while start < end:
-            out[U(order[start]), tree] = leaf
-            start += ONE
-        return
-    at = U(base) + U(leaf)
-    if opinion.shape[0] == 2:
-        a, b = form_opinion_of_two(sums[at, ZERO], sums[at, ONE], aggregate)
-        while start < end:
-            row = U(order[start])
-            out[row, ZERO] += a
-            out[row, ONE] += b
-            start += ONE
-        return
-    form_opinion(sums, at, 0.0, 0, aggregate, opinion)
-    while start < end:
-        for c in range(opinion.shape[0]):
-            out[U(order[start]), c] += opinion[c]
-        start += ONE
+def add_opinions(opinions, first, nodes, numbers, out):
+    """Add to each row the opinion of its leaf."""
+    if out.shape[1] == 2:
+        for i in range(U(out.shape[0])):
+            at = first + U(numbers[U(nodes[i])])
+            out[i, ZERO] += opinions[at, ZERO]
+            out[i, ONE] += opinions[at, ONE]
+    else:
+        for i in range(U(out.shape[0])):
+            for c in range(U(out.shape[1])):
+                out[i, c] += opinions[first + U(numbers[U(nodes[i])]), c]
 
 
 class Block(NamedTuple):
@@ -252,28 +263,38 @@ class Block(NamedTuple):
     orders: NDArray[np.uint16]  # (2, n_rows)
     at: NDArray[np.uint16]  # (n_rows,) spot of each row past the peeled nodes
     spots: NDArray[np.uint64]  # nodes
-    ends: NDArray[np.uint64]  # where the list of each spot ends
+    stops: NDArray[np.uint64]  # where the list of each spot stops
     stack: NDArray[np.uint64]  # (depth, 4) node, start, end, buffer
-    opinion: NDArray[np.float64]  # (n_classes,)
+    walkers: NDArray[np.uint64]  # (n_rows,) node << 16 | row
+    ends: NDArray[np.uint32]  # (n_rows,) node at which each row ended
 
 
 @jit
-def descend_tree(codes, quick, router, tree, aggregate, sums, out, block):
-    """Send a block of coded rows down one tree."""
-    shape, orders, stack, opinion = router.shape, block.orders, block.stack, block.opinion
-    words = router.words[router.starts[tree, 0] : router.starts[tree + 1, 0]]
-    extras = router.extras[router.starts[tree, 0] : router.starts[tree + 1, 0]]
-    sets = router.sets[router.starts[tree, 2] : router.starts[tree + 1, 2]]
-    base = router.starts[tree, 1]
-    n_spots = 1
-    block.spots[0] = ZERO
-    if quick:
-        n_spots = peel_top(codes, words, shape, block.at, block.spots)
-    list_by_spot(block.at, n_spots, block.ends, orders[0])
-    begin = ZERO
+def leave(order, start, end, node, ends):
+    """Note that rows have reached a leaf."""
+    while start < end:
+        ends[U(order[start])] = node
+        start += ONE
+
+
+@jit
+def recruit(order, start, end, node, walkers, n):
+    """Let rows walk from a node, after n other walkers. Returns how many there are now."""
+    while start < end:
+        walkers[n] = (node << S16) | U(order[start])
+        start += ONE
+        n += ONE
+    return n
+
+
+@jit
+def send_lists(codes, quick, words, extras, sets, shape, block, n_spots):
+    """Split the lists of rows behind the peeled nodes until every row has ended in a leaf."""
+    orders, stack, walkers, ends = block.orders, block.stack, block.walkers, block.ends
+    n_walkers = begin = ZERO
     for spot in range(n_spots):
-        stack[0, 0], stack[0, 1], stack[0, 2], stack[0, 3] = block.spots[spot], begin, block.ends[spot], ZERO
-        begin = block.ends[spot]
+        stack[0, 0], stack[0, 1], stack[0, 2], stack[0, 3] = block.spots[spot], begin, block.stops[spot], ZERO
+        begin = block.stops[spot]
         height = 1
         while height > 0:
             height -= 1
@@ -281,30 +302,14 @@ def descend_tree(codes, quick, router, tree, aggregate, sums, out, block):
             while start < end:
                 word = words[node]
                 child = word >> shape.child
-                order = orders[side]
+                order, target = orders[side], orders[ONE - side]
                 if child == node:
-                    settle(order, start, end, extras[node], tree, base, aggregate, opinion, sums, out)
+                    leave(order, start, end, node, ends)
                     break
-                if end - start <= FEW:
-                    last = end - ONE
-                    i1, i2, i3 = min(start + ONE, last), min(start + TWO, last), min(start + THREE, last)
-                    r0, r1, r2, r3 = U(order[start]), U(order[i1]), U(order[i2]), U(order[i3])
-                    a0 = a1 = a2 = a3 = node
-                    while quick:
-                        b0, b1 = step(codes, r0, a0, words, shape), step(codes, r1, a1, words, shape)
-                        b2, b3 = step(codes, r2, a2, words, shape), step(codes, r3, a3, words, shape)
-                        if (a0 ^ b0) | (a1 ^ b1) | (a2 ^ b2) | (a3 ^ b3) == ZERO:
-                            break
-                        a0, a1, a2, a3 = b0, b1, b2, b3
-                    for k in range(end - start):
-                        i = start + U(k)
-                        a = a0 if k == 0 else a1 if k == 1 else a2 if k == 2 else a3
-                        if not quick:
-                            a = walk_with_care(codes, U(order[i]), node, words, extras, shape, sets)
-                        settle(order, i, i + ONE, extras[a], tree, base, aggregate, opinion, sums, out)
+                if end - start <= U(FEW):
+                    n_walkers = recruit(order, start, end, node, walkers, n_walkers)
                     break
                 column = codes[(word >> shape.column) & shape.column_mask]
-                target = orders[ONE - side]
                 if quick:
                     middle = split(column, word & shape.cut_mask, order, target, start, end)
                 else:
@@ -319,11 +324,38 @@ def descend_tree(codes, quick, router, tree, aggregate, sums, out, block):
                     stack[height, 2], stack[height, 3] = end, side
                     height += 1
                     node, end = child, middle
+    if quick:
+        walk(codes, words, shape, walkers, n_walkers, ends)
+    else:
+        walk_with_care(codes, words, extras, shape, sets, walkers, n_walkers, ends)
+
+
+@jit
+def descend_tree(codes, quick, router, tree, opinions, out, block):
+    """Send a block of coded rows down one tree."""
+    n = codes.shape[1]
+    first, stop = router.starts[tree], router.starts[tree + 1]
+    words, extras = router.words[first[0] : stop[0]], router.extras[first[0] : stop[0]]
+    sets = router.sets[first[2] : stop[2]]
+    n_spots = np.int64(1)  # a plain 1 is a type of its own, and would be compiled for
+    block.spots[0] = ZERO
+    if quick:
+        for begin in range(0, n, PEELING):
+            n_spots = peel_top(codes, begin, words, router.shape, block.at[begin : begin + PEELING], block.spots)
+    list_by_spot(block.at, n_spots, block.stops, block.orders[0])
+    send_lists(codes, quick, words, extras, sets, router.shape, block, n_spots)
+    if opinions is None:
+        for i in range(n):
+            out[i, tree] = extras[U(block.ends[i])]
+    else:
+        add_opinions(opinions, U(first[1]), block.ends, extras, out)
 
 
 @allocating
-def descend(codes, quick, router, aggregate, sums, out):
-    """Send a block of coded rows down every tree. Without `sums`, out[row, tree] is the leaf; with, out[row] is added to.
+def descend(codes, quick, router, opinions, out):
+    """Send a block of coded rows down every tree.
+
+    Without `opinions` of the leaves, out[row, tree] is the leaf; with them, they are added to out[row].
 
     `quick` says that nothing is missing and no column categorical, so that plain comparisons do.
     """
@@ -334,10 +366,11 @@ def descend(codes, quick, router, aggregate, sums, out):
         np.empty(2 * PEELED + 1, np.uint64),
         np.empty(2 * PEELED + 1, np.uint64),
         np.empty((router.deepest + 2, 4), np.uint64),
-        np.empty(out.shape[1]),
+        np.empty(n, np.uint64),
+        np.empty(n, np.uint32),
     )
     for tree in range(router.starts.shape[0] - 1):
-        descend_tree(codes, quick, router, tree, aggregate, sums, out, block)
+        descend_tree(codes, quick, router, tree, opinions, out, block)
 
 
 @allocating
@@ -353,7 +386,7 @@ def add_out_of_bag(leaves, starts, draws, sums, aggregate, own, labels, out, n_t
                 n_trees[i] += 1
 
 
-@jit
+@allocating
 def fill_leaves(leaves, starts, draws, labels, weight, everyone, honest):
     """Count training rows into the leaves of some trees: all of them, and those the tree did not draw."""
     for t in range(leaves.shape[1]):
