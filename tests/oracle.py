@@ -322,41 +322,48 @@ def end_of(forest, tree: int, row, leaf_size: int) -> int:
 
 def out_of_bag_under(forest, leaf_size, training, draws, aggregate, fill) -> np.ndarray:
     """Out-of-bag probabilities of a deep forest whose trees are cut off at this leaf size."""
-    return out_of_bag_blend(forest, {leaf_size: 1.0}, training, draws, aggregate, fill)
+    cut = [(tree, leaf_size, 1.0) for tree in range(forest.n_trees)]
+    return out_of_bag_blend(forest, training, draws, aggregate, fill, cut)
 
 
-def ends_of(forest, matrix, leaf_size: int) -> list[list[int]]:
-    """The node in which every row ends in every tree under this leaf size."""
-    return [[end_of(forest, tree, row, leaf_size) for tree in range(forest.n_trees)] for row in matrix]
+def readings_of(forest) -> list[tuple[int, int, float]]:
+    """Tree, leaf size and weight of everything that has a say."""
+    return [(tree, r.leaf_size, r.weight) for r in forest.readings for tree in range(r.first, r.stop)]
 
 
-def blend(forest, leaf_weights, matrix, training, draws, aggregate, fill) -> np.ndarray:
-    """Probabilities from opinions of trees that are cut off at several leaf sizes, each times the weight of its size."""
+def fill_ends(forest, tree, leaf_size, training, draws, fill) -> tuple[list[int], dict[int, list[float]]]:
+    """Where the training rows end in a tree that is cut off at this leaf size, and what that holds."""
     rows, labels, weights, n_classes = training
+    ends = [end_of(forest, tree, row, leaf_size) for row in rows]
+    column = [[int(times[tree])] for times in draws]
+    filled = fill_leaves(fill, [[end] for end in ends], labels, weights, column, n_classes)
+    return ends, {end: masses for (_, end), masses in filled.items()}
+
+
+def blend(forest, matrix, training, draws, aggregate, fill) -> np.ndarray:
+    """Probabilities from trees that are read at several leaf sizes, each with its weight."""
+    _, labels, weights, n_classes = training
     opinions: list[list[list[float]]] = [[] for _ in matrix]
-    for size, factor in leaf_weights.items():
-        filled = fill_leaves(fill, ends_of(forest, rows, size), labels, weights, draws, n_classes)
-        for i, ends in enumerate(ends_of(forest, matrix, size)):
-            for tree, end in enumerate(ends):
-                said = opinion(filled.get((tree, end), [0.0] * n_classes), aggregate)
-                opinions[i].append([factor * share for share in said])
+    for tree, size, factor in readings_of(forest):
+        _, filled = fill_ends(forest, tree, size, training, draws, fill)
+        for i, row in enumerate(matrix):
+            said = opinion(filled.get(end_of(forest, tree, row, size), [0.0] * n_classes), aggregate)
+            opinions[i].append([factor * share for share in said])
     shares = class_shares(labels, weights, n_classes)
     return np.array([combine(said, shares) for said in opinions])
 
 
-def out_of_bag_blend(forest, leaf_weights, training, draws, aggregate, fill) -> np.ndarray:
+def out_of_bag_blend(forest, training, draws, aggregate, fill, readings=None) -> np.ndarray:
     """The same for training rows, from the trees that did not draw them, each row taken out of the fill."""
-    rows, labels, weights, n_classes = training
+    _, labels, weights, n_classes = training
     opinions: list[list[list[float]]] = [[] for _ in labels]
-    for size, factor in leaf_weights.items():
-        ends = ends_of(forest, rows, size)
-        filled = fill_leaves(fill, ends, labels, weights, draws, n_classes)
+    for tree, size, factor in readings or readings_of(forest):
+        ends, filled = fill_ends(forest, tree, size, training, draws, fill)
         for i, label in enumerate(labels):
-            for tree, end in enumerate(ends[i]):
-                if draws[i][tree] == 0:
-                    masses = list(filled[tree, end])
-                    masses[label] -= count_in(fill, 0, float(weights[i]))
-                    opinions[i].append([factor * share for share in opinion(masses, aggregate)])
+            if draws[i][tree] == 0:
+                masses = list(filled[ends[i]])
+                masses[label] -= count_in(fill, 0, float(weights[i]))
+                opinions[i].append([factor * share for share in opinion(masses, aggregate)])
     shares = class_shares(labels, weights, n_classes)
     return np.array([combine(said, shares) for said in opinions])
 

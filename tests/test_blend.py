@@ -1,4 +1,4 @@
-"""Trees read at several leaf sizes at once: estimates, kernel and explanations are those of the cut trees, weighted."""
+"""Trees of several kinds, read at several leaf sizes: estimates, kernel and explanations are those of cut trees, weighted."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 
 import oracle
 from kernelforest import KernelForestClassifier
-from kernelforest.forest import Forest
+from kernelforest.forest import Forest, Reading
 from kernelforest.kernel import KINDS, ForestKernel, training_of
 from kernelforest.problems import PAPER
+from kernelforest.tuning import Part, grow_blend
 from oracle import AGGREGATES, FILLS, draw_table
 
 COLUMNS = {
@@ -23,16 +24,18 @@ COLUMNS = {
     "missing": ("missing", "numeric", "missing"),
     "categorical": ("categorical", "numeric", "levels-missing"),
 }
-LEAF_WEIGHTS = {2: 0.25, 5: 0.5, 16: 0.25}
+PARTS = (Part("best", 2, 0.67, {2: 0.25, 5: 0.5, 16: 0.25}), Part("extra", 3, 0.33, {1: 0.5, 9: 1.0}))
 LINEAR = [(aggregate, fill) for aggregate in ("mean", "proximity") for fill in FILLS]
 quick = settings(max_examples=40, deadline=None, derandomize=True)
 
 
-def grown(table, weights=None, leaf_weights=LEAF_WEIGHTS, **rules) -> KernelForestClassifier:
-    """A classifier whose trees are read at several leaf sizes."""
-    rules = {"n_estimators": 6, "random_state": 3, "leaf_size": min(leaf_weights), **rules}
+def grown(table, weights=None, parts=(), **rules) -> KernelForestClassifier:
+    """A classifier, with the trees of a blend if parts are given."""
+    rules = {"n_estimators": 6, "random_state": 3, "leaf_size": 1, **rules}
     model = KernelForestClassifier.untuned(categorical_features=table.categorical, **rules).fit(table.X, table.y, weights)
-    model.forest_ = replace(model.forest_, leaf_weights=leaf_weights)
+    if parts:
+        forest = model.forest_
+        model.forest_ = grow_blend(forest.columns, forest.targets, model._rules(), parts, forest.seed)
     return model
 
 
@@ -41,7 +44,7 @@ def example(kind: str, n_classes: int = 2, weighted: bool = False):
     table = draw_table(11, 60, COLUMNS[kind], n_classes)
     weights = np.random.default_rng(1).integers(0, 4, 60).astype(float) if weighted else np.ones(60)
     new = draw_table(12, 25, COLUMNS[kind], n_classes).X
-    return grown(table, weights), table.training(weights, n_classes), new, table.as_seen(new)
+    return grown(table, weights, PARTS), table.training(weights, n_classes), new, table.as_seen(new)
 
 
 # ---- cutting ----
@@ -57,29 +60,59 @@ def example(kind: str, n_classes: int = 2, weighted: bool = False):
 @quick
 def test_a_coarser_forest_is_the_one_grown_with_that_leaf_size(seed, kind, n_classes, splitter, size):
     table = draw_table(seed, 50, COLUMNS[kind], n_classes)
-    deep = grown(table, leaf_weights={1: 1.0}, splitter=splitter).forest_
-    small, cut = grown(table, leaf_weights={size: 1.0}, splitter=splitter).forest_, deep.coarser(size)
+    deep = grown(table, splitter=splitter).forest_
+    small, cut = grown(table, splitter=splitter, leaf_size=size).forest_, deep.coarser(size)
     assert cut.limits == small.limits
-    np.testing.assert_array_equal(cut.starts[:, :2], small.starts[:, :2])
-    np.testing.assert_array_equal(cut.sizes, small.sizes)
-    same = [name for name in ("feature", "threshold") if kind != "categorical" or name != "threshold"]  # a place in sets
-    for name in same:
-        np.testing.assert_array_equal(cut.nodes[name], small.nodes[name])
-    inner = cut.nodes["feature"] >= 0
-    np.testing.assert_array_equal(cut.nodes["child"][inner], small.nodes["child"][inner])
+    assert_same_trees(cut, small, with_sets=kind != "categorical")
     np.testing.assert_allclose(cut.estimate(table.X, "mean", "oob"), small.estimate(table.X, "mean", "oob"), atol=1e-12)
     np.testing.assert_allclose(cut.inbag.sum(axis=0), small.inbag.sum(axis=0))
 
 
+def assert_same_trees(one: Forest, other: Forest, *, with_sets: bool = True) -> None:
+    np.testing.assert_array_equal(one.starts[:, :2], other.starts[:, :2])
+    np.testing.assert_array_equal(one.sizes, other.sizes)
+    np.testing.assert_array_equal(one.nodes["feature"], other.nodes["feature"])
+    if with_sets:  # else a threshold may be a place in sets
+        np.testing.assert_array_equal(one.nodes["threshold"], other.nodes["threshold"])
+    inner = one.nodes["feature"] >= 0
+    np.testing.assert_array_equal(one.nodes["child"][inner], other.nodes["child"][inner])
+
+
 def test_leaves_keep_their_numbers_at_the_leaf_size_they_were_grown_with():
-    forest = example("numeric")[0].forest_
+    forest = grown(draw_table(11, 60, COLUMNS["numeric"], 2), leaf_size=2).forest_
     np.testing.assert_array_equal(forest.cut(2).leads, np.arange(len(forest.inbag)))
     assert forest.cut(60).n_leaves == forest.n_trees
 
 
-def test_a_forest_without_weights_has_itself_as_its_only_part():
-    forest = replace(example("numeric")[0].forest_, leaf_weights={})
+def test_a_forest_that_is_read_as_it_was_grown_has_itself_as_its_only_part():
+    forest = grown(draw_table(11, 60, COLUMNS["numeric"], 2)).forest_
     assert forest.parts() == [(1.0, forest)]
+
+
+def test_trees_are_apportioned_by_share_and_each_part_is_grown_as_it_says():
+    forest = example("numeric")[0].forest_
+    table = draw_table(11, 60, COLUMNS["numeric"], 2)
+    assert [(r.first, r.stop, r.leaf_size) for r in forest.readings] == [
+        (0, 4, 2),
+        (0, 4, 5),
+        (0, 4, 16),
+        (4, 6, 1),
+        (4, 6, 9),
+    ]
+    rules = {"n_estimators": 6, "random_state": 3}
+    best = grown(table, max_features=2, leaf_size=2, **rules).forest_
+    extra = grown(table, max_features=3, splitter="extra", **rules).forest_
+    assert_same_trees(forest.trees(0, 4), best.trees(0, 4))
+    assert_same_trees(forest.trees(4, 6), extra.trees(4, 6))
+    np.testing.assert_array_equal(forest.draws(), best.draws())
+    assert sum(r.weight * (r.stop - r.first) for r in forest.readings) == pytest.approx(forest.n_trees)
+
+
+def test_a_part_without_trees_is_left_out():
+    parts = (Part("best", 2, 0.99, {3: 1.0}), Part("extra", 2, 0.01, {1: 1.0}))
+    forest = grown(draw_table(11, 60, COLUMNS["numeric"], 2), None, parts).forest_
+    assert forest.readings == ()
+    assert forest.n_trees == 6
 
 
 # ---- estimates ----
@@ -93,16 +126,15 @@ def test_a_forest_without_weights_has_itself_as_its_only_part():
 def test_probabilities_follow_the_definition(kind, n_classes, weighted, aggregate, fill):
     model, training, new, seen = example(kind, n_classes, weighted)
     about = training, model.inbag_counts_, aggregate, fill
-    expected = oracle.blend(model.forest_, LEAF_WEIGHTS, seen, *about)
+    expected = oracle.blend(model.forest_, seen, *about)
     np.testing.assert_allclose(model.predict_proba(new, aggregate, fill), expected, atol=1e-12)
-    expected = oracle.out_of_bag_blend(model.forest_, LEAF_WEIGHTS, *about)
+    expected = oracle.out_of_bag_blend(model.forest_, *about)
     np.testing.assert_allclose(model.forest_.estimate_out_of_bag(aggregate, fill)[0], expected, atol=1e-12)
 
 
-def test_one_leaf_size_of_weight_one_is_the_forest_as_it_is():
-    plain = replace(example("missing")[0].forest_, leaf_weights={}, _fills={})
-    new = example("missing")[2]
-    same = replace(plain, leaf_weights={2: 1.0}, _fills={})
+def test_one_reading_of_weight_one_is_the_forest_as_it_is():
+    plain, new = grown(draw_table(11, 60, COLUMNS["missing"], 2), leaf_size=2).forest_, example("missing")[2]
+    same = replace(plain, readings=(Reading(0, 6, 2, 1.0),), _fills={})
     for aggregate, fill in LINEAR:
         np.testing.assert_allclose(same.estimate(new, aggregate, fill), plain.estimate(new, aggregate, fill), atol=1e-14)
 
@@ -143,7 +175,7 @@ def test_smoother_weights_give_the_probabilities(kind, weighted, aggregate, fill
     np.testing.assert_allclose(points.weight, W.toarray()[0, points.rows], atol=1e-12)
 
 
-@pytest.mark.parametrize("kind", [name for name in KINDS if name != "path"])
+@pytest.mark.parametrize("kind", ["leaf", "inbag", "kerf"])
 def test_every_kind_of_kernel_is_the_weighted_sum_of_those_of_the_cut_trees(kind):
     model, _, new, _ = example("missing", 2, True)
     kernels = [
@@ -156,10 +188,43 @@ def test_every_kind_of_kernel_is_the_weighted_sum_of_those_of_the_cut_trees(kind
     assert model.kernel_.n_trees == 6
 
 
+@pytest.mark.parametrize("kind", ["oob", "gap"])
+def test_kinds_that_ask_who_was_drawn_divide_by_the_weight_of_the_trees_that_count(kind):
+    model, (_, _, weights, _), new, _ = example("missing", 2, True)
+    forest, draws = model.forest_, model.inbag_counts_
+    n, n_new = len(draws), len(new)
+    for X, n_left in ((None, n), (new, n_new)):
+        above, below = np.zeros((2, n_left, n))
+        for reading, cut in forest.cuts():
+            leaves = forest.trees(reading.first, reading.stop).leaves(
+                model._matrix(np.array(example("missing", 2, True)[1][0]))
+            )
+            mine = leaves if X is None else forest.trees(reading.first, reading.stop).leaves(model._matrix(X))
+            offsets = forest.trees(reading.first, reading.stop).starts[:-1, 1]
+            for t in range(reading.stop - reading.first):
+                times = draws[:, reading.first + t]
+                ends, my_ends = (cut.leads[at[:, t] + offsets[t]] for at in (leaves, mine))
+                together = my_ends[:, None] == ends
+                asked = np.ones(n_left, dtype=bool) if X is not None else times == 0
+                if kind == "oob":
+                    both = asked[:, None] & (times == 0)
+                    above += reading.weight * (together & both)
+                    below += reading.weight * both
+                else:
+                    mass = together * (times * weights)
+                    total = mass.sum(axis=1, keepdims=True)
+                    above += (
+                        reading.weight * asked[:, None] * np.divide(mass, total, out=np.zeros_like(mass), where=total > 0)
+                    )
+                    below += reading.weight * asked[:, None]
+        expected = np.divide(above, below, out=np.zeros_like(above), where=below > 0)
+        np.testing.assert_allclose(model.kernel_.matrix(X, kind=kind, dense=True), expected, atol=1e-12)
+
+
 def test_the_path_kernel_is_that_of_the_trees_as_they_are():
     model, _, new, _ = example("numeric")
     plain = grown(draw_table(11, 60, COLUMNS["numeric"], 2))
-    plain.forest_ = replace(plain.forest_, leaf_weights={})
+    plain.forest_ = replace(model.forest_, readings=())
     np.testing.assert_array_equal(model.kernel_.matrix(new, kind="path"), plain.kernel_.matrix(new, kind="path"))
 
 
@@ -192,7 +257,7 @@ def test_influence_is_the_change_of_the_estimate_without_the_row(aggregate, fill
         without = np.array(weights)
         without[found.points.rows[k]] = 0.0
         about = (rows, labels, without, n_classes), model.inbag_counts_, aggregate, fill
-        expected = oracle.blend(model.forest_, LEAF_WEIGHTS, seen[4:5], *about)[0, 1]
+        expected = oracle.blend(model.forest_, seen[4:5], *about)[0, 1]
         assert found.estimate + found.influence[k] == pytest.approx(expected, abs=1e-12)
 
 
@@ -200,7 +265,7 @@ def test_a_tuned_model_explains_its_own_probabilities():
     problem = PAPER["circle"]
     drawn, new = problem.sample(200, 0), problem.sample(5, 1).X
     model = KernelForestClassifier(100, random_state=0).fit(drawn.X, drawn.y)
-    assert len(model.leaf_weights_) > 1
+    assert len(model.forest_.readings) > 1
     for row, p in zip(new, model.predict_proba(new)[:, 1], strict=True):
         found = model.kernel_.explain(row)
         assert (found.estimate if found.corrected is None else found.corrected) == pytest.approx(p, abs=1e-12)

@@ -6,6 +6,7 @@ import pytest
 from kernelforest import KernelForestClassifier
 from kernelforest.problems import DEVELOPMENT
 from kernelforest.scoring import score
+from kernelforest.tuning import apportion
 
 
 @pytest.fixture(scope="module")
@@ -19,7 +20,9 @@ def test_the_summary_names_the_choice_and_both_scores(tuned, capsys):
     model.summary()
     printed = capsys.readouterr().out
     assert f"among {len(model.tuning_.candidates):,} candidates" in printed
-    assert f"leaf sizes {min(model.leaf_weights_)} to {max(model.leaf_weights_)} blended," in printed
+    for n_trees, part in zip(apportion([part.share for part in model.blend_], 60), model.blend_, strict=True):
+        sizes = f"leaf sizes {min(part.factors)} to {max(part.factors)} blended,"
+        assert any(line.startswith(f"{n_trees} trees, ") and line.endswith(sizes) for line in printed.splitlines())
     assert "calibrated (sigmoid)" in printed
     classic = KernelForestClassifier.untuned(60, random_state=0).fit(drawn.X, drawn.y)
     for scores in (model.oob_score_, classic.oob_score_):

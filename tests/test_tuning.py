@@ -27,7 +27,18 @@ from kernelforest.calibration import METHODS, fit_calibrator
 from kernelforest.growing import make_targets
 from kernelforest.problems import DEVELOPMENT, PAPER
 from kernelforest.scoring import losses, mean_and_error
-from kernelforest.tuning import MOST_ROWS, NEGLIGIBLE, Open, TuningWarning, mtry_candidates, rounds, scored_rows
+from kernelforest.tuning import (
+    LIGHT,
+    MOST_ROWS,
+    MOST_WAYS,
+    NEGLIGIBLE,
+    Open,
+    TuningWarning,
+    apportion,
+    mtry_candidates,
+    rounds,
+    scored_rows,
+)
 
 quick = settings(max_examples=60, deadline=None, derandomize=True)
 FIXED = {"max_features": 2, "leaf_size": 7, "aggregate": "vote", "fill": "oob", "splitter": "extra"}
@@ -249,58 +260,88 @@ def test_several_classes_far_off_are_sharpened_as_far_as_the_sigmoid_does():
 
 
 def weights_by_definition(tuning, n):
-    """Weight of every candidate of the last round, and the sum over leaf sizes by splitter, mtry, aggregate and fill."""
+    """Weight of every candidate of the last round."""
     most = max(c.n_trees for c in tuning.candidates)
     last = [c for c in tuning.candidates if c.n_trees == most]
     unit = 1.0 if tuning.scoring == "log_loss" else 2.0 * min(c.score for c in last)
     least = min(c.score for c in last)
-    weights = {c: c.leaf_size * exp(-n / 2 * (c.score - least) / unit) for c in last}
-    kinds = {}
+    return {c: sqrt(c.leaf_size * exp(-n * (c.score - least) / unit)) for c in last}
+
+
+def sum_by(weights, key):
+    sums = {}
     for c, weight in weights.items():
-        kinds[kind_of(c)] = kinds.get(kind_of(c), 0.0) + weight
-    return weights, kinds
+        sums[key(c)] = sums.get(key(c), 0.0) + weight
+    return sums
 
 
-def kind_of(c):
-    return c.splitter, c.max_features, c.aggregate, c.fill
+def way_of(c):
+    return c.splitter, c.max_features
 
 
 @pytest.mark.parametrize("scoring", ["log_loss", "brier"])
 @pytest.mark.parametrize("name", ["waves", "stairs", "three", "mixed"])
-def test_the_kind_with_the_largest_weight_is_chosen_and_its_leaf_sizes_share_in_proportion(name, scoring):
+def test_shares_follow_the_definition(name, scoring):
     model = fitted(name, scoring=scoring)
     tuning = model.tuning_
-    weights, kinds = weights_by_definition(tuning, 150)
+    weights = weights_by_definition(tuning, 150)
+    kinds = sum_by(weights, lambda c: (c.aggregate, c.fill))
     chosen = max(kinds, key=kinds.get)
-    assert {kind_of(c) for c in tuning.members} == {chosen}
-    assert (model.splitter_, model.max_features_, model.aggregate_, model.fill_) == chosen
-    mine = {c: weight for c, weight in weights.items() if kind_of(c) == chosen}
-    heavy = {c: weight for c, weight in mine.items() if weight >= NEGLIGIBLE * max(mine.values())}
-    assert set(tuning.members) == set(heavy)
-    for c in tuning.members:
-        assert c.weight == pytest.approx(heavy[c] / sum(heavy.values()))
-    assert tuning.best == max(tuning.members, key=lambda c: c.weight)
-    assert model.leaf_size_ == min(model.leaf_weights_) == tuning.members[0].leaf_size
-    assert sum(model.leaf_weights_.values()) == pytest.approx(1.0)
+    assert (model.aggregate_, model.fill_) == chosen
+    mine = {c: weight for c, weight in weights.items() if (c.aggregate, c.fill) == chosen}
+    ways = sum_by(mine, way_of)
+    most = dict(sorted(ways.items(), key=lambda entry: -entry[1])[:MOST_WAYS])
+    used = {w: weight for w, weight in most.items() if weight >= LIGHT * sum(most.values())}
+    assert {way_of(c) for c in tuning.members} == set(used)
+    assert [part[:2] for part in tuning.blend] == list(used)
+    for way, weight in used.items():
+        sizes = {c: w for c, w in mine.items() if way_of(c) == way}
+        heavy = {c: w for c, w in sizes.items() if w >= NEGLIGIBLE * max(sizes.values())}
+        for c, w in heavy.items():
+            assert c.weight == pytest.approx(weight / sum(used.values()) * w / sum(heavy.values()))
+        assert {c for c in tuning.members if way_of(c) == way} == set(heavy)
+    assert sum(c.weight for c in tuning.candidates) == pytest.approx(1.0)
+    assert tuning.best == tuning.members[0]
+    assert values_of(model) == {name: getattr(tuning.best, name) for name in FIXED}
     assert tuning.scoring == scoring
     assert tuning.n_rows == 150
 
 
-def test_shares_are_factors_where_every_tree_has_an_opinion():
-    model = fitted("waves", aggregate="mean", fill="all")
-    assert len(model.leaf_weights_) > 2
-    assert model.leaf_weights_ == pytest.approx({c.leaf_size: c.weight for c in model.tuning_.members})
+def shares_in_trees(model):
+    """Share of each leaf size and way, from how trees are read: what they say, times its factor."""
+    out = {}
+    for part, reading in zip(parts_by_reading(model), model.forest_.readings, strict=True):
+        forest = model.forest_.trees(reading.first, reading.stop)
+        counts = forest.fill(model.fill_)
+        cut = forest.cut(reading.leaf_size)
+        leaves = forest.training_leaves(0, forest.n_trees) + forest.starts[:-1, 1].astype(np.int32)
+        out_of_bag = forest.draws().T == 0
+        mass = np.minimum(1.0, cut.sums(counts).sum(axis=1))
+        if model.aggregate_ == "proximity":
+            mass = cut.sums(counts).sum(axis=1)
+        said = (mass[cut.leads[leaves]] * out_of_bag).sum(axis=1).mean()
+        out[part.splitter, part.max_features, reading.leaf_size] = reading.weight * said
+    return {key: value / sum(out.values()) for key, value in out.items()}
 
 
-def test_factors_of_proximity_make_up_for_larger_leaves():
-    model = fitted("waves", aggregate="proximity", fill="inbag")
-    ratio = [model.leaf_weights_[c.leaf_size] / c.weight for c in model.tuning_.members]
-    assert len(ratio) > 2
-    assert ratio == sorted(ratio, reverse=True)
-    parts = model.forest_.parts()
-    mass = np.array([weight * part.inbag.sum(axis=1).mean() for weight, part in parts])
-    shares = np.array([c.weight for c in model.tuning_.members])
-    np.testing.assert_allclose(mass / mass.sum(), shares, atol=0.15)  # leaves are averaged, not rows
+def parts_by_reading(model):
+    return [part for part in model.blend_ for _ in part.factors]
+
+
+@pytest.mark.parametrize(("aggregate", "fill"), [("mean", "all"), ("mean", "inbag"), ("proximity", "inbag")])
+def test_trees_and_factors_give_the_members_their_shares(aggregate, fill):
+    model = fitted("waves", aggregate=aggregate, fill=fill, n_estimators=300)
+    members = {(c.splitter, c.max_features, c.leaf_size): c.weight for c in model.tuning_.members}
+    assert len(members) > 3
+    assert shares_in_trees(model) == pytest.approx(members, rel=0.1)  # other trees than those that were tuned with
+
+
+def test_parts_have_trees_in_proportion_to_their_shares():
+    model = fitted("waves", n_estimators=300)
+    assert len(model.blend_) > 1
+    spans = {(r.first, r.stop) for r in model.forest_.readings}
+    assert sorted(stop - first for first, stop in spans) == sorted(apportion([p.share for p in model.blend_], 300))
+    assert sum(p.share for p in model.blend_) == pytest.approx(1.0)
 
 
 def test_ties_go_to_the_larger_leaf():
@@ -311,22 +352,24 @@ def test_ties_go_to_the_larger_leaf():
         scores.setdefault((c.n_trees, c.aggregate, c.fill), set()).add(c.score)
     assert all(len(same) == 1 for same in scores.values())
     assert model.tuning_.best.leaf_size == 60
-    shares = {c.leaf_size: c.weight / c.leaf_size for c in model.tuning_.members}
-    assert list(shares.values()) == pytest.approx([shares[60]] * len(shares))
+    shares = [c.weight / sqrt(c.leaf_size) for c in model.tuning_.members]
+    assert shares == pytest.approx([shares[0]] * len(shares))
 
 
-def test_the_penalty_is_the_logarithm_of_the_leaf_size_per_half_row():
+def test_the_penalty_is_the_logarithm_of_the_leaf_size_per_row():
     for c in fitted().tuning_.candidates:
-        assert c.penalised == pytest.approx(c.score - log(c.leaf_size) / (150 / 2))
+        assert c.penalised == pytest.approx(c.score - log(c.leaf_size) / 150)
 
 
 def test_a_group_counts_as_one_row_in_the_weights():
     X, y, _ = sample()
     model = fit(np.repeat(X, 3, axis=0), np.repeat(y, 3), groups=np.repeat(np.arange(150), 3))
-    weights, _ = weights_by_definition(model.tuning_, 150)
-    first, *others = model.tuning_.members
+    weights = weights_by_definition(model.tuning_, 150)
+    best = model.tuning_.best
+    others = [c for c in model.tuning_.members if way_of(c) == way_of(best)]
+    assert len(others) > 1
     for c in others:
-        assert c.weight / first.weight == pytest.approx(weights[c] / weights[first])
+        assert c.weight / best.weight == pytest.approx(weights[c] / weights[best])
 
 
 def test_the_standard_error_of_the_best_is_zero_and_of_others_is_not():
@@ -506,32 +549,23 @@ def test_untuned_is_the_classic_forest():
     assert KernelForestClassifier.untuned(7, leaf_size=3, calibration="sigmoid").get_params()["calibration"] == "sigmoid"
 
 
-@pytest.mark.parametrize("name", ["waves", "stairs", "three"])
-def test_the_tuned_forest_is_the_one_fitted_with_the_chosen_values(name):
-    tuned = fitted(name)
-    X, y, _ = sample(name)
-    fixed = fit(X, y, **values_of(tuned))
-    new = sample(name, seed=1).X
-    np.testing.assert_array_equal(tuned.apply(new), fixed.apply(new))
-    np.testing.assert_array_equal(tuned.forest_.nodes, fixed.forest_.nodes)
-    assert tuned.forest_.n_trees == 60
-
-
 @pytest.mark.parametrize(("aggregate", "fill"), list(product(["mean", "proximity"], ["inbag", "all", "oob"])))
-def test_a_blend_adds_up_what_forests_of_its_leaf_sizes_say(aggregate, fill):
+def test_a_blend_adds_up_what_forests_of_its_parts_say(aggregate, fill):
     tuned = fitted("waves", aggregate=aggregate, fill=fill)
     X, y, _ = sample("waves")
     new = sample("waves", seed=1).X
-    assert len(tuned.leaf_weights_) > 2
+    assert len(tuned.forest_.readings) > 2
     sums = np.zeros((len(new), 2))
-    for size, weight in tuned.leaf_weights_.items():
-        fixed = fit(X, y, **{**values_of(tuned), "leaf_size": size})
-        for leaves, counts in zip(fixed.apply(new).T, counts_by_tree(fixed, fill), strict=True):
-            opinion = counts[leaves]
+    for part, (first, stop, size, weight) in zip(parts_by_reading(tuned), tuned.forest_.readings, strict=True):
+        grown = {"splitter": part.splitter, "max_features": part.max_features, "leaf_size": size}
+        fixed = fit(X, y, **grown, aggregate=aggregate, fill=fill)
+        counts = counts_by_tree(fixed, fill)
+        for tree, leaves in enumerate(fixed.apply(new).T):
+            opinion = counts[tree][leaves]
             if aggregate == "mean":
                 total = opinion.sum(axis=1, keepdims=True)
                 opinion = np.divide(opinion, total, out=np.zeros_like(opinion), where=total > 0)
-            sums += weight * opinion
+            sums += weight * opinion * (first <= tree < stop)
     expected = sums / sums.sum(axis=1, keepdims=True)
     np.testing.assert_allclose(tuned.predict_proba(new, aggregate, fill), expected, atol=1e-12)
 

@@ -169,8 +169,9 @@ def fit_naive(
     categorical = shape._categorical(training)
     weights[categorical], profile[categorical] = np.nan, np.nan
     unit = np.array([ruler.width if scale == "range" else np.nan for ruler in rulers])
-    n_leaves = sum(weight * len(part.inbag) for weight, part in shape._own_forest(training, "fit_naive").parts())
-    return NaiveFit(training.names, weights, unit, find_strong(weights), u, profile, r2, n_leaves / kernel.n_trees)
+    parts = shape._own_forest(training, "fit_naive").parts()
+    n_leaves = sum(weight * len(part.inbag) / part.n_trees for weight, part in parts)
+    return NaiveFit(training.names, weights, unit, find_strong(weights), u, profile, r2, n_leaves)
 
 
 def average_profiles(training: Training, rows: Floats, rulers: list[Ruler], u: Floats) -> tuple[Floats, NDArray[np.int64]]:

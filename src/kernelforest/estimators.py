@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from numbers import Integral
 from typing import Any, Self
 from warnings import warn
@@ -32,7 +31,7 @@ from kernelforest.growing import Rules, make_targets
 from kernelforest.kernel import ForestKernel, training_of
 from kernelforest.scoring import SCORINGS, Scores, score
 from kernelforest.summary import compare, describe
-from kernelforest.tuning import UNTUNED, is_auto, open_choices, tune, warn_if_noisy
+from kernelforest.tuning import UNTUNED, Part, grow_blend, is_auto, open_choices, tune, warn_if_noisy
 
 CALIBRATION_ROWS = 5000  # more would not make a difference
 
@@ -40,9 +39,9 @@ CALIBRATION_ROWS = 5000  # more would not make a difference
 class KernelForestClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """A random forest tuned for probabilities, each of them a kernel-weighted average of training labels.
 
-    Whatever is "auto" is chosen by out-of-bag score: how cuts are made, mtry, aggregate and fill, and a blend of leaf sizes.
-    Then the out-of-bag probabilities are calibrated. Nothing is held out. Fix a parameter and only the rest is chosen; fix
-    all, or use `KernelForestClassifier.untuned()`, and it is a classic random forest.
+    Whatever is "auto" is chosen by out-of-bag score: aggregate and fill, and a blend of ways to make cuts, mtry and leaf
+    sizes. Then the out-of-bag probabilities are calibrated. Nothing is held out. Fix a parameter and only the rest is
+    chosen; fix all, or use `KernelForestClassifier.untuned()`, and it is a classic random forest.
 
     One fitted forest gives every estimate of Olson and Wyner (2018): ask `predict_proba` for another `aggregate` or `fill`
     without fitting again.
@@ -105,10 +104,10 @@ class KernelForestClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
     tuning_ : Tuning
         All candidates with their out-of-bag scores, if anything was tuned: `tuning_.best`, `tuning_.frame()`.
     splitter_, max_features_, leaf_size_, aggregate_, fill_
-        What was chosen, or fixed. `leaf_size_` is that of the trees, the smallest of those in `leaf_weights_`.
-    leaf_weights_ : dict
-        Leaf sizes at which the trees are read, and the factors, summing to one, of what they say. Smoother weights stay
-        non-negative and sum to one.
+        What was chosen, or fixed: of several that are blended, the one with the largest share, `tuning_.best`.
+    blend_ : tuple of Part(splitter, max_features, share, factors)
+        All of them: ways to grow, their shares of the trees, and factors of the leaf sizes at which these are read. Smoother
+        weights stay non-negative and sum to one. The shares of single candidates are in `tuning_.members`.
     calibration_ : Chosen
         The calibrator, and what it was compared with.
     oob_proba_ : array of shape (n_rows, n_classes)
@@ -232,16 +231,13 @@ class KernelForestClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
             warn_if_noisy(targets, labels.classes, rules.n_estimators)
             aim: dict[str, Any] = {"scoring": self.scoring, "calibrated": self.calibration is not None}
             self.tuning_ = tune(columns, targets, rules, choices, seed, **aim, threads=threads, verbose=self.verbose)
-            best, weights = self.tuning_.best, self.tuning_.leaf_weights
+            best, self.blend_ = self.tuning_.best, self.tuning_.blend
         else:
-            best, weights = choices.first, {choices.first.leaf_size: 1.0}
-        self.splitter_, self.max_features_, _, self.aggregate_, self.fill_ = best[:5]
-        self.leaf_size_, self.leaf_weights_ = min(weights), dict(weights)
-        rules = replace(rules, splitter=self.splitter_, max_features=self.max_features_, leaf_size=self.leaf_size_)
-        limits = rules.limits(len(targets.drawable), matrix.shape[1])
-        trees = range(rules.n_estimators)
-        forest = Forest.grow(columns, targets, limits, trees, seed, threads=threads, verbose=self.verbose)
-        self.forest_ = replace(forest, leaf_weights=self.leaf_weights_) if len(weights) > 1 else forest
+            best = choices.first
+            self.blend_ = (Part(best.splitter, best.max_features, 1.0, {best.leaf_size: 1.0}),)
+        self.splitter_, self.max_features_, self.leaf_size_, self.aggregate_, self.fill_ = best[:5]
+        how: dict[str, Any] = {"threads": threads, "verbose": self.verbose}
+        self.forest_ = grow_blend(columns, targets, rules, self.blend_, seed, **how)
         self.calibration_ = self._calibrate(seed, tuned=not choices.is_decided)
         return self
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import groupby
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,6 +21,15 @@ FILLS = ("inbag", "all", "oob")
 _BLOCK = 32_768  # most rows sent together; their numbers fit in 16 bits
 _LEAST_BLOCK = 8_192  # rows sent together down small trees, so that their codes stay in fast memory
 _CELLS = 4096  # most cells of a grid over the cuts of a column
+
+
+class Reading(NamedTuple):
+    """Some trees, and a leaf size at which they are read."""
+
+    first: int
+    stop: int  # the trees first .. stop-1
+    leaf_size: int
+    weight: float  # of what they say
 
 
 class Cut(NamedTuple):
@@ -41,8 +51,8 @@ class Forest:
     Structure and fill are separate: `nodes` know no labels. The in-bag fill comes with growing; the others are counted on
     first use, by sending the training rows down the trees.
 
-    A forest can be read at several leaf sizes at once. Then what a tree says about a row is the weighted sum of what the
-    nodes say in which the row ends under each of them.
+    Trees can be read at several leaf sizes at once. Then what a tree says about a row is the weighted sum of what the nodes
+    say in which the row ends under each of them.
     """
 
     columns: Columns
@@ -56,7 +66,7 @@ class Forest:
     inbag: NDArray[np.float64]  # (n_leaves, n_classes) in-bag weight of each class
     gains: NDArray[np.float64]  # (n_trees, n_features) decrease of impurity
     first: int = 0  # number of the first tree: what is drawn depends on the number
-    leaf_weights: Mapping[int, float] = field(default_factory=dict)  # of leaf sizes; none: read as grown
+    readings: tuple[Reading, ...] = ()  # weights add up to one per tree on average; none: all trees as they were grown
     _fills: dict[str, NDArray[np.float64]] = field(default_factory=dict, repr=False)
 
     @classmethod
@@ -80,6 +90,23 @@ class Forest:
             inbag=joined(sums).reshape(-1, targets.n_classes),
             gains=gains,
             first=trees.start,
+        )
+
+    @classmethod
+    def joined(cls, forests: Sequence[Forest], readings: Sequence[Reading]) -> Forest:
+        """Several forests as one: grown on the same rows with the same seed, tree numbers one after another."""
+        ends = np.cumsum([[0, 0, 0]] + [forest.starts[-1] for forest in forests], axis=0)
+        starts = [forest.starts[:-1] + end for forest, end in zip(forests, ends[:-1], strict=True)]
+        return replace(
+            forests[0],
+            nodes=np.concatenate([forest.nodes for forest in forests]),
+            sizes=np.concatenate([forest.sizes for forest in forests]),
+            sets=np.concatenate([forest.sets for forest in forests]),
+            starts=np.concatenate([*starts, ends[-1:]]),
+            inbag=np.concatenate([forest.inbag for forest in forests]),
+            gains=np.concatenate([forest.gains for forest in forests]),
+            readings=tuple(readings),
+            _fills={},
         )
 
     def __getstate__(self) -> dict[str, Any]:
@@ -157,11 +184,6 @@ class Forest:
         n_leaves = path.cut_trees(parents, self.sizes, leaf_nodes, size, ends, numbers, leads)
         return Cut(leads, numbers, int(n_leaves))
 
-    def cuts(self) -> Iterator[tuple[float, Cut]]:
-        """Weights and cuts of the leaf sizes at which the trees are read, small ones first."""
-        for size, weight in sorted((self.leaf_weights or {self.limits.leaf_size: 1.0}).items()):
-            yield weight, self.cut(size)
-
     def coarser(self, size: int) -> Forest:
         """The forest of a larger leaf size."""
         cut, parents = self.cut(size), self.links[0]
@@ -183,23 +205,61 @@ class Forest:
             sizes=self.sizes[kept],
             starts=starts,
             inbag=cut.sums(self.inbag),
-            leaf_weights={},
+            readings=(),
             _fills={},
         )
 
+    def trees(self, first: int, stop: int) -> Forest:
+        """The forest of the trees first .. stop-1, as they were grown; nothing is copied."""
+        starts = self.starts[first : stop + 1]
+        (a, c, e), (b, d, f) = starts[0], starts[-1]
+        return replace(
+            self,
+            nodes=self.nodes[a:b],
+            sizes=self.sizes[a:b],
+            sets=self.sets[e:f],
+            starts=starts - starts[0],
+            inbag=self.inbag[c:d],
+            gains=self.gains[first:stop],
+            first=self.first + first,
+            readings=(),
+            _fills={},
+        )
+
+    @property
+    def all_readings(self) -> tuple[Reading, ...]:
+        """The readings; if there are none, that of all trees as they were grown."""
+        return self.readings or (Reading(0, self.n_trees, self.limits.leaf_size, 1.0),)
+
+    def cuts(self) -> Iterator[tuple[Reading, Cut]]:
+        """Readings, and where rows end in each; leaves are numbered through the trees of the reading."""
+        trees: dict[tuple[int, int], Forest] = {}
+        for reading in self.all_readings:
+            span = reading.first, reading.stop
+            if span not in trees:
+                trees = {span: self.trees(*span)}
+            yield reading, trees[span].cut(reading.leaf_size)
+
     def parts(self) -> list[tuple[float, Forest]]:
-        """Weights and forests of the leaf sizes at which the trees are read, small ones first."""
-        if not self.leaf_weights:
+        """Shares, adding up to one, and forests: each reading as a forest of its own."""
+        if not self.readings:
             return [(1.0, self)]
-        return [(weight, self.coarser(size)) for size, weight in sorted(self.leaf_weights.items())]
+        return [
+            (r.weight * (r.stop - r.first) / self.n_trees, self.trees(r.first, r.stop).coarser(r.leaf_size))
+            for r in self.readings
+        ]
+
+    def leaves_of(self, reading: Reading) -> slice:
+        """Where the leaves of its trees are."""
+        return slice(*self.starts[[reading.first, reading.stop], 1].tolist())
 
     def opinions(self, aggregate: str, fill: str, threads: int = 1) -> NDArray[np.float64]:
         """What each leaf says, (leaves, classes): to be added up over the trees.
 
-        If the trees are read at several leaf sizes, that is the weighted sum of what the leaves of the cut trees say.
+        If trees are read at several leaf sizes, that is the weighted sum of what the leaves of the cut trees say.
         """
         counts = self.fill(fill, threads)
-        if aggregate == "proximity" and not self.leaf_weights:
+        if aggregate == "proximity" and not self.readings:
             return counts
         name = f"{aggregate} {fill}"
         if name not in self._fills:
@@ -207,11 +267,12 @@ class Forest:
         return self._fills[name]
 
     def _form_opinions(self, counts: NDArray[np.float64], aggregate: str) -> NDArray[np.float64]:
-        if not self.leaf_weights:
+        if not self.readings:
             return form_opinions(counts, aggregate)
         out = np.zeros_like(counts)
-        for weight, cut in self.cuts():
-            out += (weight * form_opinions(cut.sums(counts), aggregate))[cut.leads]
+        for reading, cut in self.cuts():
+            mine = self.leaves_of(reading)
+            out[mine] += (reading.weight * form_opinions(cut.sums(counts[mine]), aggregate))[cut.leads]
         return out
 
     def estimate(self, matrix: NDArray[np.floating], aggregate: str, fill: str, threads: int = 1) -> NDArray[np.float64]:
@@ -230,24 +291,35 @@ class Forest:
         """
         counts = self.fill(fill, threads)
         own = self.targets.weight if fill != "inbag" else np.zeros(self.n_rows)
-        labels, code = self.targets.labels, AGGREGATES[aggregate]
-        weights, cuts = zip(*self.cuts(), strict=True)
-        sums = [cut.sums(counts) for cut in cuts]
-        out = np.zeros((len(cuts), self.n_rows, self.targets.n_classes))
-        n_trees = np.zeros((len(cuts), self.n_rows), np.int32)
+        out, n_trees = np.zeros((self.n_rows, self.targets.n_classes)), np.zeros(self.n_rows, np.int32)
+        for span, readings in groupby(self.all_readings, key=lambda r: (r.first, r.stop)):
+            mine = list(readings)
+            about = counts[self.leaves_of(mine[0])], AGGREGATES[aggregate], own, threads
+            sums, spoke = self.trees(*span)._add_out_of_bag([r.leaf_size for r in mine], *about)
+            out += np.tensordot([r.weight for r in mine], np.maximum(sums, 0.0), 1)
+            n_trees += spoke
+        return self._normalised(out), n_trees
+
+    def _add_out_of_bag(
+        self, sizes: list[int], counts: NDArray[np.float64], aggregate: int, own: NDArray[np.float64], threads: int
+    ) -> tuple[NDArray[np.float64], NDArray[np.int32]]:
+        """Sums of opinions about the training rows at each leaf size, (sizes, rows, classes), and numbers of trees."""
+        cuts = [self.cut(size) for size in sizes]
+        fills = [cut.sums(counts) for cut in cuts]
+        out = np.zeros((len(sizes), self.n_rows, self.targets.n_classes))
+        n_trees = np.zeros((len(sizes), self.n_rows), np.int32)
         for first, stop in self.tree_spans():
             leaves, draws = self.training_leaves(first, stop, threads), self.draws(first, stop)
             leaves += self.starts[first:stop, 1].astype(np.int32)
             whole = np.zeros((stop - first, 2), np.int64)  # leaves are numbered through all trees
 
             def block(rows: slice, leaves: Any = leaves, draws: Any = draws, whole: Any = whole) -> None:
-                for k, cut in enumerate(cuts):
-                    about = own[rows], labels[rows], out[k, rows], n_trees[k, rows]
-                    route.add_out_of_bag(cut.leads[leaves[rows]], whole, draws[:, rows], sums[k], code, *about)
+                for k, (cut, sums) in enumerate(zip(cuts, fills, strict=True)):
+                    about = own[rows], self.targets.labels[rows], out[k, rows], n_trees[k, rows]
+                    route.add_out_of_bag(cut.leads[leaves[rows]], whole, draws[:, rows], sums, aggregate, *about)
 
             self.run(block, row_blocks(self.n_rows, threads), threads)
-        blended = np.tensordot(weights, np.maximum(out, 0.0), 1)
-        return self._normalised(blended), n_trees[0]
+        return out, n_trees[0]
 
     def importances(self) -> NDArray[np.float64]:
         """Mean decrease of impurity per feature, summing to one; zeros if no tree has a cut."""

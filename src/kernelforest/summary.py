@@ -6,26 +6,31 @@ from collections.abc import Mapping
 from typing import Any
 
 from kernelforest.scoring import Scores
-
-CUTS = {"best": "best cuts", "extra": "one random cut each"}
+from kernelforest.tuning import apportion
 
 
 def describe(model: Any) -> list[str]:
     """How the trees of a classifier are grown and read, and among how many candidates that was chosen."""
-    cuts = CUTS.get(model.splitter_, f"splitter {model.splitter_!r}")
     method = model.calibration_.method
+    parts = zip(apportion([part.share for part in model.blend_], model.n_estimators), model.blend_, strict=True)
     lines = [
-        f"{model.n_estimators} trees, {cuts} of {model.max_features_} of {model.n_features_in_} features per node, "
-        f"{name_leaf_sizes(model.leaf_weights_)},",
-        f"aggregate {model.aggregate_!r}, fill {model.fill_!r}, "
-        + ("not calibrated" if method is None else f"calibrated ({method})"),
+        f"{n_trees} trees, {name_cuts(part.splitter)} of {part.max_features} of {model.n_features_in_} features per node, "
+        f"{name_leaf_sizes(part.factors)},"
+        for n_trees, part in parts
     ]
+    calibrated = "not calibrated" if method is None else f"calibrated ({method})"
+    lines.append(f"aggregate {model.aggregate_!r}, fill {model.fill_!r}, {calibrated}")
     if hasattr(model, "tuning_"):
         candidates = model.tuning_.candidates
         ways = len({(c.splitter, c.max_features) for c in candidates})
         aim = model.scoring.replace("_", " ")
         lines.insert(0, f"Chosen by out-of-bag {aim} among {len(candidates):,} candidates of {ways} forests:")
     return lines
+
+
+def name_cuts(splitter: str) -> str:
+    """How cuts are made."""
+    return {"best": "best cuts", "extra": "one random cut each"}.get(splitter, f"splitter {splitter!r}")
 
 
 def name_leaf_sizes(weights: Mapping[int, float]) -> str:

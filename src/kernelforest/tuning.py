@@ -1,4 +1,4 @@
-"""Choosing the bandwidth: what is left open enters; the best forest by out-of-bag score, and weights of leaf sizes, leave.
+"""Choosing the bandwidth: what is left open enters; the best candidates by out-of-bag score, and their shares, leave.
 
 A candidate is a way to grow trees (how cuts are made, mtry), a leaf size, an aggregate and a fill. Ways to grow cost trees,
 so they compete by successive halving: all get a few trees, the better half gets as many again, and so on. Everything else
@@ -7,16 +7,17 @@ is read off the bandwidth path of the same trees.
 Candidates are compared by the score their out-of-bag probabilities have once they are calibrated by a sigmoid, because that
 is how they will be used: how far a forest shrinks towards the base rate can be undone, what its kernel confuses cannot.
 
-The weight of a candidate is its leaf size times the square root of its likelihood: where the data cannot tell, the smoother
-and smaller forest wins. The way to grow, aggregate and fill whose leaf sizes have the largest weight together are chosen.
-Of these, one leaf size is not chosen: choosing one of many overfits. All are used, by their weights, which costs nothing,
-because their trees are the same trees cut off at different depths. The rule was chosen on `problems.DEVELOPMENT`.
+Choosing one of a thousand candidates overfits, so several are blended. The weight of a candidate is the square root of leaf
+size times likelihood: where the data cannot tell, the smoother and smaller forest weighs more. The aggregate and fill with
+the largest weight in all are chosen. Of the ways to grow up to three are used, each with trees in proportion to its weight;
+of the leaf sizes all but light ones, which costs nothing, because they are the same trees, cut off at different depths. The
+rule was chosen on `problems.DEVELOPMENT` and on the data sets that come with scikit-learn (benchmarks/rules.py).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import product
 from math import ceil, sqrt
@@ -31,7 +32,7 @@ from kernelforest._engine import path
 from kernelforest._engine.layout import Columns, Targets
 from kernelforest.bandwidth import MOST_ENTRIES, BandwidthPath, leaf_sizes
 from kernelforest.calibration import FEW_CLASSES
-from kernelforest.forest import FILLS
+from kernelforest.forest import FILLS, Forest, Reading
 from kernelforest.frames import as_table
 from kernelforest.growing import SPLITTERS, Rules, announced_compiling, in_threads, show_progress
 from kernelforest.scoring import mean_and_error
@@ -43,8 +44,10 @@ MOST_ROWS = 8192  # that are scored
 FIRST_ROWS = 1024  # scored before the last round
 FEW_TREES, FEW_ROWS, RARE_ROWS = 50, 100, 10  # below which there is a warning
 LEAST = 10  # rows, or groups, to choose by at all
-TEMPER = 0.5  # power of the likelihood in a weight
-NEGLIGIBLE = 0.3  # a leaf size with less than this share of the largest weight is left out
+TEMPER = 0.5  # power of leaf size times likelihood in a weight
+MOST_WAYS = 3  # to grow, that are blended
+LIGHT = 0.1  # one of them with less than this share is left out
+NEGLIGIBLE = 0.3  # a leaf size with less than this share of the largest of its way is left out
 
 
 class TuningWarning(UserWarning):
@@ -89,6 +92,15 @@ class Open:
         return Candidate(*chosen, score=np.nan, error=np.nan, penalised=np.nan, n_trees=0, seconds=0.0)
 
 
+class Part(NamedTuple):
+    """A way to grow trees, and what their opinions count at several leaf sizes."""
+
+    splitter: str
+    max_features: int
+    share: float  # of the trees
+    factors: Mapping[int, float]  # by leaf size, in the same unit for all parts
+
+
 @dataclass(frozen=True)
 class Tuning:
     """All candidates with their out-of-bag scores, and the shares of those that were chosen."""
@@ -97,7 +109,7 @@ class Tuning:
     scoring: str
     n_rows: int  # scored
     calibrated: bool  # whether scores are those after a sigmoid
-    leaf_weights: Mapping[int, float] = field(default_factory=dict)  # factors of opinions that give members their share
+    blend: tuple[Part, ...] = ()  # how the members get their shares
 
     @cached_property
     def best(self) -> Candidate:
@@ -107,8 +119,8 @@ class Tuning:
 
     @property
     def members(self) -> tuple[Candidate, ...]:
-        """The candidates that have a share in the estimate: one way to grow, aggregate and fill, several leaf sizes."""
-        return tuple(sorted((c for c in self.candidates if c.weight > 0.0), key=lambda c: c.leaf_size))
+        """The candidates that have a share in the estimate, the largest first: of one aggregate and fill."""
+        return tuple(sorted((c for c in self.candidates if c.weight > 0.0), key=lambda c: -c.weight))
 
     @property
     def seconds(self) -> float:
@@ -204,16 +216,41 @@ def tune(
         weigh = Weigher.of(results, judge)
         if not is_last:
             order = np.argsort([-weigh.evidence(r).max() for r in results], kind="stable")
-            keep = set(order[: ceil(len(order) / 2)].tolist())
+            keep = set(order[: max(MOST_WAYS, ceil(len(order) / 2))].tolist())
             dropped += [c for k, r in enumerate(results) if k not in keep for c in weigh.candidates(r)]
             ways = [way for k, way in enumerate(ways) if k in keep]
-    chosen = max(results, key=lambda r: weigh.evidence(r).max())
-    shares = weigh.shares(chosen)
-    candidates = with_errors(results, chosen, shares, weigh, targets)
-    heavy = np.flatnonzero(shares)
-    factors = shares[heavy] / chosen.mass[heavy]
-    leaf_weights = dict(zip(chosen.sizes[heavy].tolist(), (factors / factors.sum()).tolist(), strict=True))
-    return Tuning((*candidates, *dropped), scoring, len(rows), calibrated, leaf_weights)
+    shares = weigh.shares(results)
+    candidates = with_errors(results, shares, weigh, targets)
+    parts = [weigh.part(result, mine) for result, mine in zip(results, shares, strict=True) if mine.any()]
+    return Tuning((*candidates, *dropped), scoring, len(rows), calibrated, tuple(sorted(parts, key=lambda p: -p.share)))
+
+
+def grow_blend(columns: Columns, targets: Targets, rules: Rules, parts: Sequence[Part], seed: int, **how: Any) -> Forest:
+    """Grow the trees of a blend, each part with its share of them, and note how they are read."""
+    forests, readings, first = [], [], 0
+    for part, n_trees in zip(parts, apportion([part.share for part in parts], rules.n_estimators), strict=True):
+        mine = replace(rules, splitter=part.splitter, max_features=part.max_features, leaf_size=min(part.factors))
+        limits = mine.limits(len(targets.drawable), len(columns.codes))
+        stop = first + n_trees
+        if n_trees:
+            forests.append(Forest.grow(columns, targets, limits, range(first, stop), seed, **how))
+        factors = {size: part.share * factor / max(n_trees, 1) for size, factor in part.factors.items()}
+        readings += [Reading(first, stop, size, factor) for size, factor in factors.items() if n_trees]
+        first = stop
+    if len(readings) == 1:
+        return forests[0]
+    per_tree = sum(r.weight * (r.stop - r.first) for r in readings) / rules.n_estimators
+    return Forest.joined(forests, [r._replace(weight=r.weight / per_tree) for r in readings])
+
+
+def apportion(shares: Sequence[float], n_trees: int) -> list[int]:
+    """Whole numbers of trees in proportion to shares.
+
+    >>> apportion([0.5, 0.3, 0.2], 9)
+    [4, 3, 2]
+    """
+    ends = np.round(np.cumsum([0.0, *shares]) / sum(shares) * n_trees).astype(int)
+    return [int(n) for n in np.diff(ends)]
 
 
 def rounds(n_ways: int, n_rows: int, n_estimators: int) -> list[tuple[int, bool]]:
@@ -226,11 +263,11 @@ def rounds(n_ways: int, n_rows: int, n_estimators: int) -> list[tuple[int, bool]
     """
     most = max(1, min(n_estimators // 2, max(96, min(250, 300_000 // n_rows))))
     trees = [min(most, max(24, min(100, 50_000 // n_rows)))]
-    while trees[-1] < most and n_ways > 1:
+    while trees[-1] < most and n_ways > MOST_WAYS:
         trees.append(min(most, 2 * trees[-1]))
-        n_ways = ceil(n_ways / 2)
-    if n_ways == 1:
-        trees = [*trees[:-1], most]
+        n_ways = max(MOST_WAYS, ceil(n_ways / 2))
+    if n_ways <= MOST_WAYS:
+        trees[-1] = most
     return [(n, k == len(trees) - 1) for k, n in enumerate(trees)]
 
 
@@ -313,7 +350,7 @@ class Weigher:
 
     def penalised(self, result: Judged) -> NDArray[np.float64]:
         """Scores minus what larger leaves are granted."""
-        granted = self.unit * np.log(result.sizes) / (TEMPER * self.n_rows)
+        granted = self.unit * np.log(result.sizes) / self.n_rows
         return np.asarray(result.scores - granted)
 
     def logs(self, result: Judged) -> NDArray[np.float64]:
@@ -325,14 +362,29 @@ class Weigher:
         """Logarithm of the weight of all leaf sizes together, for each aggregate and fill."""
         return np.asarray(logsumexp(self.logs(result), axis=0))
 
-    def shares(self, result: Judged) -> NDArray[np.float64]:
-        """Shares of the leaf sizes of the best aggregate and fill, (candidates,); zero for all others."""
-        out = np.zeros_like(self.logs(result))
-        best = int(self.evidence(result).argmax())
-        weights = np.exp(self.logs(result)[:, best] - self.logs(result)[:, best].max())
-        weights[weights < NEGLIGIBLE] = 0.0
-        out[:, best] = weights / weights.sum()
-        return out.ravel()
+    def shares(self, results: Sequence[Judged]) -> list[NDArray[np.float64]]:
+        """Shares of all candidates, (candidates,) for each way to grow; zero for most."""
+        best = int(logsumexp([self.evidence(r) for r in results], axis=0).argmax())
+        logs = [self.logs(r)[:, best] for r in results]
+        weights = [np.exp(mine - max(map(np.max, logs))) for mine in logs]
+        totals = np.array([mine.sum() for mine in weights])
+        totals[np.argsort(-totals, kind="stable")[MOST_WAYS:]] = 0.0
+        totals[totals < LIGHT * totals.sum()] = 0.0
+        out = []
+        for mine, total in zip(weights, totals / totals.sum(), strict=True):
+            heavy = np.where(mine < NEGLIGIBLE * mine.max(), 0.0, mine)
+            share = np.zeros((len(mine), len(self.evidence(results[0]))))
+            share[:, best] = total * heavy / heavy.sum() if total else 0.0
+            out.append(share.ravel())
+        return out
+
+    def part(self, result: Judged, shares: NDArray[np.float64]) -> Part:
+        """A way to grow, with what the opinions of its trees must count to have their shares."""
+        used = np.flatnonzero(shares)
+        factors = shares[used] / result.mass[used] / shares.sum()
+        splitter = SPLITTER_NAMES[result.way.limits.splitter]
+        sizes = result.sizes[used].tolist()
+        return Part(splitter, result.way.limits.mtry, float(shares.sum()), dict(zip(sizes, factors.tolist(), strict=True)))
 
     def candidates(self, result: Judged) -> list[Candidate]:
         """As they are shown to users."""
@@ -344,18 +396,17 @@ class Weigher:
 
 
 def with_errors(
-    results: Sequence[Judged], chosen: Judged, shares: NDArray[np.float64], weigh: Weigher, targets: Targets
+    results: Sequence[Judged], shares: Sequence[NDArray[np.float64]], weigh: Weigher, targets: Targets
 ) -> list[Candidate]:
     """The candidates of the last round with their shares, and standard errors of their differences to the best of them."""
-    reference = chosen.losses[shares.argmax()]
-    weight, groups = targets.weight[chosen.rows], targets.groups
-    members = None if groups is None else groups[chosen.rows]
+    best = int(np.argmax([mine.max() for mine in shares]))
+    reference = results[best].losses[shares[best].argmax()]
+    weight, groups = targets.weight[results[best].rows], targets.groups
+    members = None if groups is None else groups[results[best].rows]
     return [
-        c._replace(error=mean_and_error(mine - reference, weight, members)[1], weight=float(share))
-        for result in results
-        for c, mine, share in zip(
-            weigh.candidates(result), result.losses, shares if result is chosen else np.zeros(len(shares)), strict=True
-        )
+        c._replace(error=mean_and_error(losses - reference, weight, members)[1], weight=float(share))
+        for result, mine in zip(results, shares, strict=True)
+        for c, losses, share in zip(weigh.candidates(result), result.losses, mine, strict=True)
     ]
 
 

@@ -52,17 +52,16 @@ class Line(NamedTuple):
 
 
 @allocating
-def index_rows(leaves, n_leaves, counts, weight):
-    """Sort training rows by leaf. Rows that a tree counts zero times are left out.
+def index_rows(leaves, n_leaves, trees, counts, weight):
+    """Sort training rows by leaf. Rows that a tree counts zero times, or that weigh nothing, are left out.
 
-    `counts` is (trees, rows) or None; if there are more columns of leaves than trees, each tree counts for several.
+    `trees` is the tree of each column of leaves; `counts` is (trees, rows) or None.
     """
     n, n_trees = leaves.shape
-    n_counts = n_trees if counts is None else counts.shape[0]
     starts = np.zeros(n_leaves + 1, np.int64)
     for t in range(n_trees):
         for i in range(n):
-            if counts is None or counts[t % n_counts, i] > 0:
+            if (counts is None or counts[trees[t], i] > 0) and (weight is None or weight[i] > 0.0):
                 starts[leaves[i, t] + 1] += 1
     for leaf in range(n_leaves):
         starts[leaf + 1] += starts[leaf]
@@ -73,12 +72,12 @@ def index_rows(leaves, n_leaves, counts, weight):
     totals = np.zeros(n_leaves)
     for t in range(n_trees):
         for i in range(n):
-            if counts is None or counts[t % n_counts, i] > 0:
+            if (counts is None or counts[trees[t], i] > 0) and (weight is None or weight[i] > 0.0):
                 leaf = leaves[i, t]
                 members[at[leaf]] = i
                 m = 1.0
                 if counts is not None:
-                    m *= counts[t % n_counts, i]
+                    m *= counts[trees[t], i]
                 if weight is not None:
                     m *= weight[i]
                 if weighed:
@@ -215,16 +214,17 @@ def nearest_rows(leaves, factors, index, by_total, own, k, columns, values, n):
 
 
 @jit
-def divide_by_common_trees(starts, columns, values, left_bits, right_bits):
-    """Divide each entry by the number of trees in which both rows have their bit set."""
+def divide_by_common_trees(starts, columns, values, left_bits, right_bits, weights):
+    """Divide each entry by the weight of the trees in which both rows have their bit set."""
     for i in range(starts.shape[0] - 1):
         for k in range(starts[i], starts[i + 1]):
-            common = 0
+            common = 0.0
             for w in range(left_bits.shape[1]):
                 word = left_bits[i, w] & right_bits[columns[k], w]
                 while word != ZERO:
-                    word &= word - ONE
-                    common += 1
+                    last = word & (~word + ONE)
+                    common += weights[(U(w) << S6) + U(PLACES[(last * DE_BRUIJN) >> S58])]
+                    word ^= last
             values[k] /= common
 
 

@@ -214,9 +214,9 @@ def _vote(training: Training, x0: Any, aggregate: str, fill: str, kernel: Forest
     rows, trees = _same_leaves(training.leaves, training.route(table)[0])
     mass = training.row_weights[rows]
     if fill == "inbag":
-        mass = mass * kernel._counts[trees % training.n_trees, rows]
+        mass = mass * kernel._counts[training.trees[trees], rows]
     elif fill == "oob":
-        mass = mass * (kernel._counts[trees % training.n_trees, rows] == 0)
+        mass = mass * (kernel._counts[training.trees[trees], rows] == 0)
     counted = mass > 0
     shared = Shared(rows[counted], trees[counted], mass[counted])
     weight = _weights(training, shared, aggregate)

@@ -148,7 +148,7 @@ class ForestKernel:
         if kind == "oob":
             right = _bits(self._counts == 0)
             left = right if X is None else np.full((K.shape[0], right.shape[1]), ~np.uint64(0))
-            pairs.divide_by_common_trees(K.indptr, K.indices, K.data, left, right)
+            pairs.divide_by_common_trees(K.indptr, K.indices, K.data, left, right, self._training.tree_weights)
         return K.toarray() if dense else K
 
     def distance(self, X: Any = None, Z: Any = None, *, kind: str = "leaf") -> NDArray[np.float64]:
@@ -366,7 +366,7 @@ class ForestKernel:
         self, counts: NDArray[Any] | None, weight: NDArray[np.float64] | None, leaves: NDArray[np.int32] | None = None
     ) -> pairs.Index:
         leaves = self._training.leaves if leaves is None else leaves
-        index: pairs.Index = pairs.index_rows(leaves, self._training.n_leaves, counts, weight)
+        index: pairs.Index = pairs.index_rows(leaves, self._training.n_leaves, self._training.trees, counts, weight)
         return index
 
     def _plan(self, X: Any, others: NDArray[np.int32] | None, kind: str) -> tuple[NDArray[np.float64], pairs.Index, bool]:
@@ -390,12 +390,13 @@ class ForestKernel:
             raise ValueError(f"kind={kind!r} needs rows that a tree did not draw; every tree was grown on all rows")
         out = np.ascontiguousarray((self._counts == 0).T, dtype=np.float64)
         if kind == "gap":
-            out /= np.maximum(out.sum(axis=1, keepdims=True), 1.0)
+            total = out @ self._training.tree_weights
+            out /= np.where(total > 0.0, total, 1.0)[:, None]
             index = self._make_index(self._counts, self._training.weight)
         else:
             even, index = self._training.factors[None], self._make_index(self._counts == 0, None)
         if X is None:
-            even = np.tile(out, len(self._training.cut_weights)) * self._training.factors
+            even = out[:, self._training.trees] * self._training.factors
         return even, index, kind == "gap"
 
     def _product(
@@ -446,4 +447,4 @@ def _bits(flags: NDArray[np.bool_]) -> NDArray[np.uint64]:
     n_words = -(-flags.shape[0] // 64)
     padded = np.zeros((flags.shape[1], n_words * 64), dtype=bool)
     padded[:, : flags.shape[0]] = flags.T
-    return np.packbits(padded, axis=1).view(np.uint64)
+    return np.packbits(padded, axis=1, bitorder="little").view(np.uint64)

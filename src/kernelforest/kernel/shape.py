@@ -150,7 +150,7 @@ def profile(training: Training, x0: Any, feature: int | str) -> Profile:
     k = np.zeros(len(before))
     for weight, box in parts:
         entered, gone = (np.searchsorted(np.sort(face[j]), before, side="right") for face in (box.lower, box.upper))
-        k += weight * (entered - gone) / forest.n_trees
+        k += weight * (entered - gone) / box.lower.shape[1]
     return Profile(training.names[j], float(row[j]), cuts, k)
 
 
@@ -202,7 +202,7 @@ def path_matrix(training: Training, X: Any, Z: Any, decay: float) -> NDArray[np.
     if training.forest is None:
         raise ValueError(_NO_NODES)
     forest, powers = training.forest, _powers(training.forest, _check_decay(decay))
-    rows, columns = ((training.leaves if W is None else training.route(W))[:, : forest.n_trees] for W in (X, Z))
+    rows, columns = (_stored_leaves(training, W) for W in (X, Z))
     check_room(
         8 * len(rows) * len(columns), f"a path kernel of {len(rows)} x {len(columns)}", "ask for fewer rows at a time"
     )
@@ -288,7 +288,7 @@ def _own_differences(
             engine.losses(matrix[rows], h, part.nodes, part.sets, part.starts, deepest, powers, lost[rows])
 
         _run(block, len(matrix), threads)
-        out -= weight * lost / forest.n_trees
+        out -= weight * lost / part.n_trees
     return out.reshape(*matrix.shape, 2).swapaxes(1, 2)
 
 
@@ -302,6 +302,16 @@ def _own_levels(box: Faces, i: int, j: int, x: NDArray[np.float64], y: NDArray[n
         np.add.at(corners, (a, b), sign)
     counts = corners.cumsum(axis=0).cumsum(axis=1)[:-1, :-1]
     return np.asarray(counts / box.lower.shape[1])
+
+
+def _stored_leaves(training: Training, X: Any) -> NDArray[np.int32]:
+    """Leaves of the trees as they are stored, whatever leaf sizes they are read at, numbered through all trees."""
+    forest = _own_forest(training, "path")
+    if X is None:
+        leaves = forest.training_leaves(0, forest.n_trees, training.threads)
+    else:
+        leaves = forest.leaves(read_rows(training, X), training.threads)
+    return leaves + forest.starts[:-1, 1].astype(np.int32)
 
 
 def _powers(forest: Forest, decay: float) -> NDArray[np.float64]:

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kernelforest.binning import decode
-from kernelforest.forest import FILLS, Forest
+from kernelforest.forest import FILLS, Forest, Reading
 
 
 @dataclass(frozen=True)
 class Training:
     """What a kernel has to know about the forest it comes from and the rows that grew it."""
 
-    leaves: NDArray[np.int32]  # (n_rows, n_cuts * n_trees) numbered through all of them
+    leaves: NDArray[np.int32]  # (n_rows, n_columns) numbered through all of them: a column for each tree and reading of it
     n_leaves: int
     route: Callable[[Any], NDArray[np.int32]]  # leaves of new rows, -1 where training knows no such leaf
     draws: Callable[[], NDArray[np.int32]] | None  # (n_trees, n_rows), or None if every tree grew on all rows
@@ -32,17 +33,29 @@ class Training:
     aggregate: str = "proximity"  # the estimate that is meant when none is named: what the forest itself predicts
     fill: str = "inbag"
     correct: Callable[[NDArray[np.float64]], NDArray[np.float64]] | None = None  # calibration of that estimate, if any
-    cut_weights: tuple[float, ...] = (1.0,)  # sum one: several if trees are read at several leaf sizes
+    readings: tuple[Reading, ...] = ()  # which trees are in the columns; none: each tree is in one, as it was grown
+
+    @cached_property
+    def trees(self) -> NDArray[np.int64]:
+        """The tree of each column of leaves."""
+        spans = [np.arange(r.first, r.stop) for r in self.readings]
+        return np.concatenate(spans) if spans else np.arange(self.leaves.shape[1])
 
     @property
     def n_trees(self) -> int:
         """Number of trees."""
-        return int(self.leaves.shape[1]) // len(self.cut_weights)
+        return int(self.trees.max()) + 1
+
+    @cached_property
+    def factors(self) -> NDArray[np.float64]:
+        """What each column of leaves counts: one for a tree in all, on average."""
+        weights = [np.full(r.stop - r.first, r.weight) for r in self.readings]
+        return np.concatenate(weights) if weights else np.ones(self.leaves.shape[1])
 
     @property
-    def factors(self) -> NDArray[np.float64]:
-        """What each column of leaves counts, (n_cuts * n_trees,): one for a tree in all."""
-        return np.repeat(self.cut_weights, self.n_trees)
+    def tree_weights(self) -> NDArray[np.float64]:
+        """What each tree counts in all its columns."""
+        return np.bincount(self.trees, self.factors)
 
     @property
     def row_weights(self) -> NDArray[np.float64]:
@@ -78,21 +91,26 @@ def training_of(
     threads: int = 1,
 ) -> Training:
     """Describe one of our own forests; `read` turns a user's table into the matrix that the forest was grown on."""
-    weights, cuts = zip(*forest.cuts(), strict=True)
-    firsts = np.cumsum([0, *(cut.n_leaves for cut in cuts)])
     offsets = forest.starts[:-1, 1].astype(np.int32)
+    cuts = [(r, cut.leads, forest.leaves_of(r).start) for r, cut in forest.cuts()] if forest.readings else []
+    firsts = np.cumsum([0, *(int(leads.max()) + 1 for _, leads, _ in cuts)])
 
     def at_all_sizes(leaves: NDArray[np.int32]) -> NDArray[np.int32]:
-        """The leaves of rows at each leaf size, side by side."""
+        """The leaves of rows in every reading of the trees, side by side."""
         leaves += offsets
-        if len(cuts) == 1:  # as grown
+        if not cuts:
             return leaves
-        return np.hstack([cut.leads[leaves] + np.int32(first) for cut, first in zip(cuts, firsts[:-1], strict=True)])
+        return np.hstack(
+            [
+                leads[leaves[:, r.first : r.stop] - begin] + np.int32(first)
+                for (r, leads, begin), first in zip(cuts, firsts[:-1], strict=True)
+            ]
+        )
 
     weight = forest.targets.weight
     return Training(
         at_all_sizes(forest.training_leaves(0, forest.n_trees, threads)),
-        int(firsts[-1]),
+        int(firsts[-1]) if cuts else len(forest.inbag),
         lambda X: at_all_sizes(forest.leaves(read(X), threads)),
         forest.draws if forest.has_out_of_bag else None,
         None if (weight == 1.0).all() else weight,
@@ -103,5 +121,5 @@ def training_of(
         lambda X: np.asarray(read(X), dtype=np.float64),
         forest,
         threads,
-        cut_weights=weights,
+        readings=forest.readings,
     )
