@@ -1,22 +1,27 @@
-"""Compare rules that choose a probability estimate out-of-bag, on the development problems, where the truth is known.
+"""Compare rules that choose a probability estimate out-of-bag, on development problems.
 
     python benchmarks/rules.py [--reps N] [--rows N]
 
-The default of the package was chosen here. The paper's six problems are not looked at. Every rule sees the same candidates:
-best cuts and random cuts, up to seven values of mtry, all leaf sizes, two aggregates, three fills, 250 trees. Test rows ride
-along in the training table with weight zero: no tree draws them and no leaf counts them, so every tree speaks about them.
+The default of the package was chosen here: on simulated problems, where the truth is known, and on the data sets that come
+with scikit-learn, which have less noise. The paper's problems and data sets are not looked at. Every rule sees the same
+candidates: best cuts and random cuts, up to seven values of mtry, all leaf sizes, two aggregates, three fills, 250 trees.
+Test rows ride along in the training table with weight zero: no tree draws them and no leaf counts them, so every tree
+speaks about them.
 """
 
 from __future__ import annotations
 
 import argparse
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from itertools import product
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import nnls
+from sklearn.datasets import load_breast_cancer, load_diabetes, load_digits, load_iris, load_wine
+from sklearn.utils import Bunch
 
 from kernelforest.bandwidth import BandwidthPath, leaf_sizes
 from kernelforest.binning import code_table
@@ -26,7 +31,7 @@ from kernelforest.forest import FILLS
 from kernelforest.growing import Rules, make_targets
 from kernelforest.problems import DEVELOPMENT, Problem
 from kernelforest.scoring import losses, mean_and_error
-from kernelforest.tuning import NEGLIGIBLE, TEMPER, mtry_candidates
+from kernelforest.tuning import LIGHT, MOST_WAYS, NEGLIGIBLE, TEMPER, mtry_candidates
 from tables import heading, say, table
 
 Array = NDArray[np.float64]
@@ -34,31 +39,74 @@ TREES, N_TEST = 250, 1000
 AGGREGATES = ("mean", "proximity")
 
 
+class Task(NamedTuple):
+    """Rows to learn from, and rows to predict with their true probabilities, or with labels as ones and zeros."""
+
+    X: Array
+    y: NDArray[np.int64]
+    X_test: Array
+    truth: Array
+    categorical: tuple[int, ...]
+    seed: int
+
+
+def simulated(problem: Problem, n: int, rep: int) -> Task:
+    """A sample of a problem."""
+    train, test = problem.sample(n, [1, n, rep]), problem.sample(N_TEST, [2, n, rep])
+    return Task(train.X, train.y, test.X, test.p, problem.categorical, rep)
+
+
+def real_tasks(rep: int) -> Iterator[tuple[str, Task]]:
+    """Splits of the data sets that come with scikit-learn, small training sets, two classes."""
+    digits = load_digits()
+    sets = {
+        "breast cancer": (*load_breast_cancer(return_X_y=True), 150),
+        "3 or 8": (*pair(digits, 3, 8), 160),
+        "4 or 9": (*pair(digits, 4, 9), 160),
+        "odd digits": (digits.data, digits.target % 2, 400),
+        "wine": (load_wine().data, load_wine().target == 1, 120),
+        "iris": (*pair(load_iris(), 1, 2), 70),
+        "diabetes": (load_diabetes().data, load_diabetes().target > 140, 300),
+    }
+    for name, (X, y, n) in sets.items():
+        order = np.random.default_rng([3, rep]).permutation(len(y))
+        train, test = order[:n], order[n : n + N_TEST]
+        labels = np.asarray(y).astype(np.int64)
+        yield name, Task(X[train], labels[train], X[test], np.eye(2)[labels[test]], (), rep)
+
+
+def pair(data: Bunch, one: int, other: int) -> tuple[Array, NDArray[np.bool_]]:
+    """Rows of two classes."""
+    kept = np.isin(data.target, (one, other))
+    return data.data[kept], data.target[kept] == other
+
+
 class Candidates:
     """Out-of-bag and test probabilities of every candidate on one sample, with their losses."""
 
-    def __init__(self, problem: Problem, n: int, rep: int) -> None:
-        train, test = problem.sample(n, [1, n, rep]), problem.sample(N_TEST, [2, n, rep])
-        self.y, self.truth = train.y, test.p
-        self.shares = np.bincount(train.y, minlength=test.p.shape[1]) / n
-        schema = read_schema(train.X, list(problem.categorical) or None)
-        columns = code_table(schema.matrix(np.vstack([train.X, test.X])), schema.levels, 2)
-        labels = np.append(train.y, np.zeros(N_TEST, int)).astype(np.int32)
-        targets = make_targets(labels, len(self.shares), np.append(np.ones(n), np.zeros(N_TEST)))
+    def __init__(self, task: Task) -> None:
+        self.y, self.truth, n = task.y, task.truth, len(task.y)
+        self.shares = np.bincount(task.y, minlength=task.truth.shape[1]) / n
+        n_test, n_features = task.X_test.shape
+        schema = read_schema(task.X, list(task.categorical) or None)
+        columns = code_table(schema.matrix(np.vstack([task.X, task.X_test])), schema.levels, 2)
+        labels = np.append(task.y, np.zeros(n_test, int)).astype(np.int32)
+        targets = make_targets(labels, len(self.shares), np.append(np.ones(n), np.zeros(n_test)))
         sizes, self.names, found, spoken = leaf_sizes(n), [], [], []
-        for splitter, mtry in product(("best", "extra"), mtry_candidates(train.X.shape[1])):
-            limits = Rules(TREES, mtry, 1, splitter).limits(n, train.X.shape[1])
-            path = BandwidthPath(columns, targets, limits, rep, np.arange(n + N_TEST), sizes, AGGREGATES)
+        for splitter, mtry in product(("best", "extra"), mtry_candidates(n_features)):
+            limits = Rules(TREES, mtry, 1, splitter).limits(n, n_features)
+            path = BandwidthPath(columns, targets, limits, task.seed, np.arange(n + n_test), sizes, AGGREGATES)
             path.extend(TREES, 2)
-            found.append(path.probabilities(sizes, n + N_TEST).reshape(-1, n + N_TEST, len(self.shares)))
-            spoken.append(path._sums(sizes, n + N_TEST).sum(axis=-1).reshape(-1, n + N_TEST))
+            found.append(path.probabilities(sizes, n + n_test).reshape(-1, n + n_test, len(self.shares)))
+            spoken.append(path._sums(sizes, n + n_test).sum(axis=-1).reshape(-1, n + n_test))
             self.names += list(product([splitter], [mtry], sizes.tolist(), AGGREGATES, FILLS))
         both = np.concatenate(found)
         self.oob, self.test = both[:, :n], both[:, n:]
         self.mass, self.test_mass = np.split(np.concatenate(spoken), [n], axis=1)  # what stands behind a probability
         self.sizes = np.array([float(name[2]) for name in self.names])
         self.ways = numbers([name[:2] for name in self.names])
-        self.kinds = numbers([name[:2] + name[3:] for name in self.names])
+        self.kinds = numbers([name[3:] for name in self.names])
+        self.families = numbers([name[:2] + name[3:] for name in self.names])
 
     def raw(self, scoring: str) -> Array:
         """Losses of the candidates as they are, (candidates, rows); probabilities kept 1/(2n) away from 0 and 1."""
@@ -109,8 +157,9 @@ def apply_rules(c: Candidates) -> dict[str, Array]:
     way = c.ways == np.bincount(c.ways, posterior).argmax()
     pure = [k for k, name in enumerate(c.names) if name[0] == "best" and name[2:] == (1, "mean", "inbag")]
     untuned = c.only(min(pure, key=lambda k: abs(c.names[k][1] - np.sqrt(max(name[1] for name in c.names)))))
-    tempered = {power: one_kind(c, sharp_loss, power) for power in (1.0, TEMPER, 0.25)}
-    heavy = tempered[TEMPER] * (tempered[TEMPER] >= NEGLIGIBLE * tempered[TEMPER].max())
+    roots = np.exp(-TEMPER * n * (penalised - penalised.min()))
+    kind = c.kinds == np.bincount(c.kinds, roots).argmax()
+    family = c.families == np.bincount(c.families, roots).argmax()
     return {
         "untuned forest": c.mix(c.test, untuned),
         "untuned forest, sigmoid": c.calibrated(untuned),
@@ -124,11 +173,12 @@ def apply_rules(c: Candidates) -> dict[str, Array]:
         "the same, proximity only": c.calibrated(c.only(int(np.where(is_mean, np.inf, penalised).argmin()))),
         "the same, best cuts only": c.calibrated(c.only(int(np.where(is_best_cut, penalised, np.inf).argmin()))),
         "hierarchical shrinkage, least log loss after sigmoid": c.calibrated(shrunken(c)),
-        "leaf sizes of one kind blended by likelihood": calibrated(c, *c.blended(tempered[1.0])),
-        "by its square root": calibrated(c, *c.blended(tempered[TEMPER])),
-        "by its fourth root": calibrated(c, *c.blended(tempered[0.25])),
-        "by its square root, light ones left out, always sigmoid": calibrated(c, *c.blended(heavy)),
-        "by its square root, light ones left out, sigmoid if it helps (default)": gated(c, *c.blended(heavy)),
+        "all leaf sizes of the best (cuts, mtry, aggregate, fill) blended": calibrated(
+            c, *c.blended(heavy(c, roots, family))
+        ),
+        "all leaf sizes and ways to grow of the best (aggregate, fill) blended": calibrated(c, *c.blended(roots * kind)),
+        "the same, three ways, light leaf sizes left out": calibrated(c, *c.blended(heavy(c, roots, kind))),
+        "the same, sigmoid if it helps (default)": gated(c, *c.blended(heavy(c, roots, kind))),
         "blend by likelihood, one way to grow": c.calibrated(posterior * way / (posterior * way).sum()),
         "blend by likelihood, all": c.calibrated(posterior / posterior.sum()),
         "least squares with stretch": c.mix(c.test, stretched(c, loss)),
@@ -136,12 +186,15 @@ def apply_rules(c: Candidates) -> dict[str, Array]:
     }
 
 
-def one_kind(c: Candidates, sharp_loss: Array, power: float) -> Array:
-    """Weights of leaf sizes, in proportion to leaf size times a power of the likelihood, of the heaviest kind."""
-    logs = np.log(c.sizes) - power * len(c.y) * sharp_loss
-    weights = np.exp(logs - logs.max())
-    weights = weights * (c.kinds == np.bincount(c.kinds, weights).argmax())
-    return np.asarray(weights / weights.sum())
+def heavy(c: Candidates, weights: Array, some: NDArray[np.bool_]) -> Array:
+    """Weights of the three heaviest ways to grow, without light leaf sizes."""
+    totals = np.bincount(c.ways, weights * some)
+    out = np.zeros_like(weights)
+    for way in np.argsort(-totals)[:MOST_WAYS]:
+        mine = np.where((c.ways == way) & some, weights, 0.0)
+        kept = np.where(mine < NEGLIGIBLE * mine.max(), 0.0, mine)
+        out += kept * totals[way] / kept.sum() if totals[way] > LIGHT * totals.sum() else 0.0
+    return out / out.sum()
 
 
 def shrunken(c: Candidates) -> Array:
@@ -151,8 +204,8 @@ def shrunken(c: Candidates) -> Array:
     """
     tried = []
     is_mean = np.array([name[3] == "mean" for name in c.names])
-    for kind in np.unique(c.kinds[is_mean]):
-        mine = np.flatnonzero(c.kinds == kind)
+    for family in np.unique(c.families[is_mean]):
+        mine = np.flatnonzero(c.families == family)
         for decay in (1.0, 10.0, 100.0):
             weights, steps = np.zeros(len(c.names)), 1.0 / (1.0 + decay / c.sizes[mine])
             weights[mine] = np.append(steps[1:], 1.0) - np.append(0.0, steps[1:])
@@ -189,10 +242,8 @@ def one_error(rows: Array, sizes: Array) -> int:
 
 def stretched(c: Candidates, loss: Array) -> Array:
     """Non-negative weights by least squares out-of-bag, free to sum to more than one, of the best leaf size of each kind."""
-    kinds = defaultdict(list)
-    for k, name in enumerate(c.names):
-        kinds[name[:2] + name[3:]].append(k)
-    picked = [min(some, key=lambda k: loss[k]) for some in kinds.values()]
+    families = [np.flatnonzero(c.families == family) for family in np.unique(c.families)]
+    picked = [min(some, key=lambda k: loss[k]) for some in families]
     A = (c.oob[picked] - c.shares).reshape(len(picked), -1).T
     target = (np.eye(len(c.shares))[c.y] - c.shares).ravel()
     ridge = np.sqrt(1e-3 * len(c.y)) * np.eye(len(picked))
@@ -212,7 +263,10 @@ def divergence(p: Array, truth: Array, n: int) -> float:
     return float((truth * (np.log(np.maximum(truth, 1e-12)) - np.log(kept))).sum(axis=1).mean())
 
 
-def compare(measure: Callable[[Array, Array, int], float], runs: list[tuple[str, Candidates, dict[str, Array]]]) -> None:
+Run = tuple[str, Candidates, dict[str, Array]]
+
+
+def compare(measure: Callable[[Array, Array, int], float], runs: list[Run]) -> None:
     """Print geometric means over problems of the ratio to the best single candidate (by test RMSE, as it is)."""
     ratios: dict[str, dict[str, list[tuple[float, float]]]] = defaultdict(lambda: defaultdict(list))
     for name, c, found in runs:
@@ -233,22 +287,32 @@ def main() -> None:
     parser.add_argument("--reps", type=int, default=6)
     parser.add_argument("--rows", type=int, default=300)
     options = parser.parse_args()
-    runs = []
-    for rep, problem in product(range(options.reps), DEVELOPMENT.values()):
-        say(f"repetition {rep}: {problem.name}")
-        c = Candidates(problem, options.rows, rep)
-        found = apply_rules(c)
-        c.oob = np.empty(0)  # test probabilities are enough from here on
-        runs.append((problem.name, c, found))
+    runs, real = [], []
+    for rep in range(options.reps):
+        for problem in DEVELOPMENT.values():
+            runs.append(run(problem.name, simulated(problem, options.rows, rep)))
+        real += [run(name, task) for name, task in real_tasks(rep)]
     signal = [run for run in runs if run[0] != "nothing"]  # where there is no signal, the oracle is the base rate
     print(
-        f"{options.reps} repetitions of {len(DEVELOPMENT)} problems, {options.rows} rows, {N_TEST} test rows, {TREES} trees."
+        f"{options.reps} repetitions of {len(DEVELOPMENT)} problems with {options.rows} rows and {N_TEST} test rows, and of "
+        f"{len({name for name, _, _ in real})} data sets of scikit-learn; {TREES} trees."
     )
     print("Ratio to the single candidate that is best on the test rows, uncalibrated; below 1 is better than it.")
-    heading("RMSE against the true probability")
+    heading("Simulated: RMSE against the true probability")
     compare(rmse, signal)
-    heading("Log loss in excess of the truth's")
+    heading("Simulated: log loss in excess of the truth's")
     compare(divergence, signal)
+    heading("Data sets: log loss")
+    compare(divergence, real)
+
+
+def run(name: str, task: Task) -> Run:
+    """Test probabilities of one task under every rule."""
+    say(f"repetition {task.seed}: {name}")
+    c = Candidates(task)
+    found = apply_rules(c)
+    c.oob = c.mass = c.test_mass = np.empty(0)  # test probabilities are enough from here on
+    return name, c, found
 
 
 if __name__ == "__main__":

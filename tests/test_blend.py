@@ -1,4 +1,4 @@
-"""Trees of several kinds, read at several leaf sizes: estimates, kernel and explanations are those of cut trees, weighted."""
+"""Blends: estimates, kernel and explanations of trees read at several leaf sizes are those of cut trees, weighted."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import oracle
 from kernelforest import KernelForestClassifier
 from kernelforest.forest import Forest, Reading
-from kernelforest.kernel import KINDS, ForestKernel, training_of
+from kernelforest.kernel import ForestKernel, training_of
 from kernelforest.problems import PAPER
 from kernelforest.tuning import Part, grow_blend
 from oracle import AGGREGATES, FILLS, draw_table
@@ -190,33 +190,22 @@ def test_every_kind_of_kernel_is_the_weighted_sum_of_those_of_the_cut_trees(kind
 
 @pytest.mark.parametrize("kind", ["oob", "gap"])
 def test_kinds_that_ask_who_was_drawn_divide_by_the_weight_of_the_trees_that_count(kind):
-    model, (_, _, weights, _), new, _ = example("missing", 2, True)
-    forest, draws = model.forest_, model.inbag_counts_
-    n, n_new = len(draws), len(new)
-    for X, n_left in ((None, n), (new, n_new)):
-        above, below = np.zeros((2, n_left, n))
-        for reading, cut in forest.cuts():
-            leaves = forest.trees(reading.first, reading.stop).leaves(
-                model._matrix(np.array(example("missing", 2, True)[1][0]))
-            )
-            mine = leaves if X is None else forest.trees(reading.first, reading.stop).leaves(model._matrix(X))
-            offsets = forest.trees(reading.first, reading.stop).starts[:-1, 1]
-            for t in range(reading.stop - reading.first):
-                times = draws[:, reading.first + t]
-                ends, my_ends = (cut.leads[at[:, t] + offsets[t]] for at in (leaves, mine))
-                together = my_ends[:, None] == ends
-                asked = np.ones(n_left, dtype=bool) if X is not None else times == 0
-                if kind == "oob":
-                    both = asked[:, None] & (times == 0)
-                    above += reading.weight * (together & both)
-                    below += reading.weight * both
-                else:
-                    mass = together * (times * weights)
-                    total = mass.sum(axis=1, keepdims=True)
-                    above += (
-                        reading.weight * asked[:, None] * np.divide(mass, total, out=np.zeros_like(mass), where=total > 0)
-                    )
-                    below += reading.weight * asked[:, None]
+    model, (rows, _, weights, _), new, seen = example("missing", 2, True)
+    draws = model.inbag_counts_
+    for X, left in ((None, rows), (new, seen)):
+        above, below = np.zeros((2, len(left), len(rows)))
+        for tree, size, factor in oracle.readings_of(model.forest_):
+            drawn = draws[:, tree]
+            ends, mine = ([oracle.end_of(model.forest_, tree, row, size) for row in side] for side in (rows, left))
+            together = np.equal.outer(mine, ends)
+            asked = (np.ones(len(left), dtype=bool) if X is not None else drawn == 0)[:, None]
+            if kind == "oob":
+                above += factor * (together & asked & (drawn == 0))
+                below += factor * (asked & (drawn == 0))
+            else:
+                mass = together * (drawn * weights)
+                above += factor * asked * (mass / np.maximum(mass.sum(axis=1, keepdims=True), 1e-300))
+                below += factor * asked
         expected = np.divide(above, below, out=np.zeros_like(above), where=below > 0)
         np.testing.assert_allclose(model.kernel_.matrix(X, kind=kind, dense=True), expected, atol=1e-12)
 

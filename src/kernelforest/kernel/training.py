@@ -55,7 +55,7 @@ class Training:
     @property
     def tree_weights(self) -> NDArray[np.float64]:
         """What each tree counts in all its columns."""
-        return np.bincount(self.trees, self.factors)
+        return np.bincount(self.trees, self.factors).astype(np.float64)
 
     @property
     def row_weights(self) -> NDArray[np.float64]:
