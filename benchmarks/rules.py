@@ -23,6 +23,7 @@ from scipy.optimize import nnls
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_digits, load_iris, load_wine
 from sklearn.utils import Bunch
 
+from kernelforest._engine.path import score_candidates
 from kernelforest.bandwidth import BandwidthPath, leaf_sizes
 from kernelforest.binning import code_table
 from kernelforest.calibration import cross_fitted, fit_calibrator
@@ -114,8 +115,13 @@ class Candidates:
         return np.array([losses(np.clip(p, floor, 1.0 - floor), self.y, scoring) for p in self.oob])
 
     def sharpened(self) -> Array:
-        """Log losses after the package's sigmoid."""
-        return np.array([losses(fit_calibrator("sigmoid", p, self.y)(p), self.y, "log_loss") for p in self.oob])
+        """Log losses after a sigmoid, as the package scores them."""
+        n_classes, out = len(self.shares), np.empty(self.oob.shape[:2])
+        room = None if n_classes == 2 else np.empty(n_classes)
+        floor = 1.0 / (n_classes * len(self.y) + 1)
+        about = self.y.astype(np.int32), np.ones(len(self.y))
+        score_candidates(np.ascontiguousarray(self.oob), *about, floor, True, False, room, out)
+        return out
 
     def calibrated(self, weights: Array) -> Array:
         """Test probabilities of a weighted average of candidates, after a sigmoid fitted out-of-bag."""
@@ -130,9 +136,12 @@ class Candidates:
         """Out-of-bag and test probabilities of opinions added up, as the package does it for one kind of candidate."""
         used = np.flatnonzero(weights)
         factors = (weights[used] / self.mass[used].mean(axis=1))[:, None]
-        sides = (self.oob, self.mass), (self.test, self.test_mass * self.mass[used].sum() / self.test_mass[used].sum())
-        oob, test = (np.einsum("kn,knc->nc", factors * mass[used], proba[used]) for proba, mass in sides)
-        return oob / oob.sum(axis=1, keepdims=True), test / test.sum(axis=1, keepdims=True)
+        out = []
+        for proba, mass in ((self.oob, self.mass), (self.test, self.test_mass)):
+            sums = np.einsum("kn,knc->nc", factors * mass[used], proba[used])
+            total = sums.sum(axis=1, keepdims=True)
+            out.append(np.where(total > 0.0, sums / np.where(total > 0.0, total, 1.0), self.shares))
+        return out[0], out[1]
 
     def only(self, chosen: int) -> Array:
         """All the weight on one candidate."""
@@ -289,8 +298,7 @@ def main() -> None:
     options = parser.parse_args()
     runs, real = [], []
     for rep in range(options.reps):
-        for problem in DEVELOPMENT.values():
-            runs.append(run(problem.name, simulated(problem, options.rows, rep)))
+        runs += [run(problem.name, simulated(problem, options.rows, rep)) for problem in DEVELOPMENT.values()]
         real += [run(name, task) for name, task in real_tasks(rep)]
     signal = [run for run in runs if run[0] != "nothing"]  # where there is no signal, the oracle is the base rate
     print(

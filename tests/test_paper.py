@@ -4,12 +4,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from sklearn.ensemble import RandomForestClassifier
 
 from kernelforest.datasets import DatasetUnavailable
-from kernelforest.paper import cells, report, run
+from kernelforest.paper import cells, columns, report, run
 from kernelforest.paper.experiment import CORRECTED, FAILS, HOLDS, Claim, Experiment, Finding
 from kernelforest.paper.ledger import EXPERIMENTS, list_experiments
 
+ROWS = np.random.default_rng(0).uniform(-1.0, 1.0, (160, 3))
+SMALL = columns.numbers_only(ROWS[:120], (ROWS[:120, 0] * ROWS[:120, 1] > 0).astype(int), ROWS[120:], 7)
 FOLDER = Path(__file__).resolve().parents[2] / "shared" / "data"
 
 
@@ -75,6 +78,14 @@ def test_an_interruption_leaves_whole_lines_and_the_run_goes_on_from_there(tmp_p
     assert len(run.read_records(toy, tmp_path).found) == 2
     run.run(["toy"], None, False, tmp_path, 1)
     assert calls == [0, 1, 2, 2, 3]
+
+
+def test_records_do_not_depend_on_the_number_of_processes(tmp_path):
+    toy = experiment()
+    for workers in (1, 2):
+        run.run_experiment(toy, None, False, tmp_path / str(workers), workers)
+    alone, together = (run.read_records(toy, tmp_path / str(workers)).found for workers in (1, 2))
+    assert alone == together == [{"value": float(rep)} for rep in range(4)]
 
 
 def test_quick_runs_have_files_of_their_own_and_full_records_are_preferred(tmp_path):
@@ -163,6 +174,44 @@ def test_a_cell_is_compared_in_standard_errors_of_both_tables():
     assert gap.ours.mean == pytest.approx(0.13)
     assert gap.errors == pytest.approx(0.02 / np.sqrt(2 * error**2 + 0.0005**2 / 3))
     assert not cells.outside([gap])
+
+
+@pytest.mark.parametrize(("printed", "verdict"), [(100, HOLDS), (200, FAILS)])
+def test_a_table_holds_if_nine_of_ten_printed_cells_are_found(printed, verdict):
+    records = [{"rmse": {"row": dict.fromkeys(columns.PAPER_COLUMNS, value)}} for value in (0.09, 0.1, 0.11)]
+    assert cells.judge_print(records, {"row": (printed,) * 7}, "here", "why").verdict == verdict
+
+
+@pytest.mark.parametrize(("rmse", "verdict"), [((0.22, 0.1), HOLDS), ((0.3, 0.1), CORRECTED), ((0.14, 0.1), FAILS)])
+def test_the_price_of_a_small_mtry_is_that_of_the_print_or_large_or_none(rmse, verdict):
+    (price,) = (claim for claim in EXPERIMENTS["splice"].claims if claim.name == "splice-price")
+    records = [{"mtry": [4, 30], "rmse": dict.fromkeys(("factors", "dummies"), rmse)}] * 2
+    assert price.judge(records).verdict == verdict
+
+
+def stopped_share(tree, row, leaf_size):
+    """Walk down to the first node that is a leaf or holds few draws."""
+    node = 0
+    while tree.children_left[node] >= 0 and tree.weighted_n_node_samples[node] > leaf_size:
+        left = np.float32(row[tree.feature[node]]) <= tree.threshold[node]
+        node = (tree.children_left if left else tree.children_right)[node]
+    return tree.value[node, 0, 1]
+
+
+@pytest.mark.parametrize("grower", [columns.own_trees, columns.scikit_trees])
+def test_whoever_grows_all_columns_of_the_paper_are_probabilities(grower):
+    found = columns.paper_columns(SMALL, 20, grower)
+    assert sorted(found) == sorted(columns.PAPER_COLUMNS)
+    assert all(p.shape == (40,) and (p >= 0).all() and (p <= 1).all() for p in found.values())
+    assert np.abs(found["class √p"] - found["reg √p"]).max() > 0
+
+
+@pytest.mark.parametrize(("leaf_size", "aggregate"), [(1, "vote"), (5, "mean")])
+def test_trees_of_scikit_learn_stop_at_a_number_of_draws(leaf_size, aggregate):
+    found = columns.scikit_trees(SMALL, 10, {"max_features": "sqrt"})(leaf_size, aggregate, "inbag")
+    forest = RandomForestClassifier(10, max_features=2, random_state=SMALL.seed).fit(SMALL.X, SMALL.y)
+    shares = [[stopped_share(tree.tree_, row, leaf_size) for row in SMALL.X_test] for tree in forest.estimators_]
+    np.testing.assert_allclose(found, np.mean(np.rint(shares) if aggregate == "vote" else shares, axis=0))
 
 
 @pytest.mark.parametrize("name", list(EXPERIMENTS))

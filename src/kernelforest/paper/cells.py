@@ -9,10 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelforest.paper.columns import ADDED_COLUMNS, PAPER_COLUMNS
-from kernelforest.paper.experiment import Records
+from kernelforest.paper.experiment import FAILS, HOLDS, Finding, Records
 
 Array = NDArray[np.float64]
 Table = Mapping[str, Sequence[int]]  # a row's name -> cells in thousandths
+PRINTED_REPS = 50  # behind every number that the paper prints
+AGREE = "nine of ten cells within 2 combined standard errors of the print"
 ROUNDING = 0.0005 / np.sqrt(3.0)  # standard deviation of what printing three digits leaves off
 
 
@@ -102,6 +104,13 @@ def print_gaps(found: Sequence[Gap]) -> str:
     far = outside(found)
     furthest = max(found, key=lambda gap: abs(gap.errors))
     return f"{len(found) - len(far)} of {len(found)} cells within 2 combined standard errors; furthest: {furthest}"
+
+
+def judge_print(records: Records, printed: Table, how: str, else_note: str) -> Finding:
+    """Whether nine of ten printed cells are found."""
+    found = gaps(records, printed, PAPER_COLUMNS, PRINTED_REPS)
+    agree = len(found) - len(outside(found)) >= 0.9 * len(found)
+    return Finding(HOLDS if agree else FAILS, f"{how}: {print_gaps(found)}", "" if agree else else_note)
 
 
 def lines(records: Records, rows: Sequence[str], paper: Table | None) -> tuple[list[str], list[list[str]]]:

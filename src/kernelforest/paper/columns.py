@@ -1,4 +1,4 @@
-"""The columns of the paper's two tables: a split enters, P(y = 1) of its test rows by each method leaves.
+"""The columns of the paper's two tables: a split enters, the error of each method on its test rows leaves.
 
 Seven methods are the paper's, read as its numbers demand. Three are what today's reader would try: the default estimator
 of this package, scikit-learn's forest with isotonic calibration, and LightGBM where it is installed.
@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import warnings
 import zlib
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from importlib.util import find_spec
-from math import ceil, sqrt
 from typing import Any
 
 import numpy as np
@@ -20,19 +21,21 @@ from sklearn.ensemble import RandomForestClassifier
 from sklearn.model_selection import StratifiedKFold
 
 from kernelforest.estimators import KernelForestClassifier
+from kernelforest.growing import MAX_FEATURES
 from kernelforest.kernel import ForestKernel
 
 Array = NDArray[np.float64]
 TREES, QUICK_TREES = 500, 60
 FOLDS = 5
-# forests to grow, and the columns that are estimates of each: (name, aggregate, fill)
-FORESTS: tuple[tuple[dict[str, Any], tuple[tuple[str, str, str], ...]], ...] = (
-    ({"max_features": "third", "leaf_size": 1}, (("class p/3", "vote", "inbag"),)),
-    ({"max_features": "third", "leaf_size": 5}, (("reg p/3", "mean", "inbag"),)),
-    ({"max_features": "sqrt", "leaf_size": 1}, (("class √p", "vote", "inbag"), ("prox", "proximity", "oob"))),
-    ({"max_features": "sqrt", "leaf_size": 5}, (("reg √p", "mean", "inbag"),)),
-    ({"max_features": "all", "leaf_size": 1}, (("bagged", "vote", "inbag"),)),
-    ({"max_features": 1, "leaf_size": 1, "splitter": "random-observed"}, (("random", "vote", "inbag"),)),
+# forests to grow, and the columns that are estimates of each: (name, leaf size, aggregate, fill)
+FORESTS: tuple[tuple[dict[str, Any], tuple[tuple[str, int, str, str], ...]], ...] = (
+    ({"max_features": "third"}, (("class p/3", 1, "vote", "inbag"), ("reg p/3", 5, "mean", "inbag"))),
+    (
+        {"max_features": "sqrt"},
+        (("class √p", 1, "vote", "inbag"), ("reg √p", 5, "mean", "inbag"), ("prox", 1, "proximity", "oob")),
+    ),
+    ({"max_features": "all"}, (("bagged", 1, "vote", "inbag"),)),
+    ({"max_features": 1, "splitter": "random-observed"}, (("random", 1, "vote", "inbag"),)),
 )
 PAPER_COLUMNS = ("class p/3", "reg p/3", "class √p", "reg √p", "bagged", "random", "prox")
 ADDED_COLUMNS = ("default", "RF + isotonic", "LightGBM")
@@ -53,6 +56,10 @@ class Split:
     seed: int
 
 
+Estimate = Callable[[int, str, str], Array]  # leaf size, aggregate, fill -> P(y = 1) of the test rows
+Grower = Callable[[Split, int, dict[str, Any]], Estimate]  # split, number of trees, settings: who grows
+
+
 def numbers_only(X: Array, y: NDArray[np.int64], X_test: Array, seed: int) -> Split:
     """A split without categories."""
     return Split(X, y, X_test, (X, X_test), (), seed)
@@ -63,44 +70,72 @@ def seed_of(*names: Any) -> int:
     return zlib.crc32("/".join(map(str, names)).encode()) & 0x7FFFFFFF
 
 
-def predictions(split: Split, quick: bool) -> dict[str, Array]:
+def scores(guesses: dict[str, Array], truth: NDArray[Any]) -> dict[str, float]:
+    """RMSE of each column."""
+    return {column: rmse(p, truth) for column, p in guesses.items()}
+
+
+def predictions(split: Split, quick: bool, grower: Grower) -> dict[str, Array]:
     """P(y = 1) of the test rows by every column."""
-    found = paper_columns(split, QUICK_TREES if quick else TREES)
-    found["default"] = default(split, QUICK_TREES if quick else TREES)
+    trees = QUICK_TREES if quick else TREES
+    found = paper_columns(split, trees, grower)
+    found["default"] = default(split, trees)
     found["RF + isotonic"] = calibrated(split, 5 if quick else TREES // FOLDS)
     if find_spec("lightgbm"):
         found["LightGBM"] = boosted(split, LEAVES[1:2] if quick else LEAVES, 50 if quick else ROUNDS)
     return found
 
 
-def paper_columns(split: Split, trees: int) -> dict[str, Array]:
-    """The paper's seven."""
-    found = {}
+def paper_columns(split: Split, trees: int, grower: Grower) -> dict[str, Array]:
+    """The paper's seven. The grower cuts at the best place; at a random one only this package does."""
+    found: dict[str, Array] = {}
     for settings, columns in FORESTS:
-        model = KernelForestClassifier.untuned(trees, random_state=split.seed, **settings).fit(split.X, split.y)
-        for name, aggregate, fill in columns:
-            found[name] = model.predict_proba(split.X_test, aggregate, fill)[:, 1]
+        estimate = (own_trees if "splitter" in settings else grower)(split, trees, settings)
+        found |= {name: estimate(leaf_size, aggregate, fill) for name, leaf_size, aggregate, fill in columns}
     return found
 
 
-def scikit_columns(split: Split, trees: int) -> dict[str, Array]:
-    """Six of the seven, grown by scikit-learn: there a feature that is constant in a node uses up one of the mtry draws."""
-    p, found = split.X.shape[1], {}
-    for mtry, features in (("p/3", ceil(p / 3)), ("√p", ceil(sqrt(p))), ("p", p)):
-        settings = {"max_features": features, "random_state": split.seed}
-        forest = RandomForestClassifier(trees, **settings).fit(split.X, split.y)
-        found["bagged" if mtry == "p" else f"class {mtry}"] = _votes(forest, split.X_test)
-        if mtry == "√p":
+def own_trees(split: Split, trees: int, settings: dict[str, Any]) -> Estimate:
+    """Trees of this package: a best cut lies at one end of its gap, and constant features are not drawn."""
+
+    @cache
+    def grown(leaf_size: int) -> KernelForestClassifier:
+        model = KernelForestClassifier.untuned(trees, leaf_size=leaf_size, random_state=split.seed, **settings)
+        return model.fit(split.X, split.y)
+
+    return lambda leaf_size, aggregate, fill: grown(leaf_size).predict_proba(split.X_test, aggregate, fill)[:, 1]
+
+
+def scikit_trees(split: Split, trees: int, settings: dict[str, Any]) -> Estimate:
+    """Trees of scikit-learn, as those of R: a cut lies halfway between two values, and constant features use up draws."""
+    mtry = MAX_FEATURES[settings["max_features"]](split.X.shape[1])
+    forest = RandomForestClassifier(trees, max_features=mtry, random_state=split.seed, n_jobs=1).fit(split.X, split.y)
+    leaves = forest.apply(split.X_test).T
+
+    def estimate(leaf_size: int, aggregate: str, fill: str) -> Array:
+        if aggregate == "proximity":
             kernel = ForestKernel.from_model(forest, split.X, split.y)
-            found["prox"] = kernel.average(split.X_test, split.y, aggregate="proximity", fill="oob")
-        if mtry != "p":  # a node of 5 rows is a leaf
-            forest = RandomForestClassifier(trees, min_samples_split=6, **settings).fit(split.X, split.y)
-            found[f"reg {mtry}"] = forest.predict_proba(split.X_test)[:, 1]
-    return found
+            return kernel.average(split.X_test, split.y, aggregate=aggregate, fill=fill)
+        shares = [_shares(tree.tree_, leaf_size)[at] for tree, at in zip(forest.estimators_, leaves, strict=True)]
+        return np.asarray(np.mean(np.rint(shares) if aggregate == "vote" else shares, axis=0))
+
+    return estimate
 
 
-def _votes(forest: RandomForestClassifier, X: Array) -> Array:
-    return np.asarray(np.mean([tree.predict(X) for tree in forest.estimators_], axis=0))
+def _shares(tree: Any, leaf_size: int) -> Array:
+    """The share of class 1 that a row meets which ends in a node, if nodes of at most so many draws are leaves.
+
+    scikit-learn can stop a tree at a number of different rows only; so a deep tree is climbed. Cuts above do not depend on
+    where a tree stops.
+    """
+    parent = np.zeros(tree.node_count, np.int64)
+    for child in (tree.children_left, tree.children_right):
+        parent[child[child >= 0]] = np.flatnonzero(child >= 0)
+    small = tree.weighted_n_node_samples <= leaf_size  # weights are draws
+    at = np.arange(tree.node_count)
+    for _ in range(leaf_size - 1):  # at most so deep is what grows from a node of so many draws
+        at = np.where(small[parent[at]], parent[at], at)
+    return np.asarray(tree.value[at, 0, 1])
 
 
 def default(split: Split, trees: int) -> Array:

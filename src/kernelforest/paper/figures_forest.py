@@ -145,7 +145,8 @@ def draw_voting(records: Records, figure: Any) -> None:
         ax.set(title=f"mtry = {mtry}: {100 * weight:.0f} % of\nthe weight at $x_1 \\geq 0$", xlabel="$x_1$", aspect="equal")
     panels[0].set_ylabel("$x_2$")
     handles, names = panels[1].get_legend_handles_labels()
-    shown = figure.legend(handles, names, loc="outside lower center", ncols=3, frameon=False)
+    meaning = "area: share of trees with the point in the leaf of $x_0$"
+    shown = figure.legend(handles, names, loc="outside lower center", ncols=3, frameon=False, title=meaning)
     for handle in shown.legend_handles[:2]:
         handle.set_sizes([40])
 
@@ -234,7 +235,7 @@ MOTIVATING = Experiment(
     ),
     50,
     3,
-    1.5,
+    0.7,
     one_motivating,
     draw_motivating,
     (7.0, 3.2),
@@ -264,7 +265,7 @@ VOTING = Experiment(
     ),
     20,
     2,
-    0.7,
+    0.3,
     one_voting,
     draw_voting,
     (7.0, 4.4),
@@ -293,7 +294,7 @@ NODES = Experiment(
     ),
     10,
     2,
-    0.4,
+    0.2,
     one_nodes,
     draw_nodes,
     (5.0, 3.2),

@@ -248,8 +248,8 @@ def draw_circle(records: Records, figure: Any) -> None:
     side = np.linspace(-28.0, 28.0, 113)
     grid = np.stack(np.meshgrid(side, side), axis=-1).reshape(-1, 2)
     truth = PAPER["circle"].probabilities(grid)[:, 1].reshape(len(side), -1)
-    drawn = left.contour(side, side, truth, levels=[0.1, 0.3, 0.5, 0.7, 0.9], cmap="cividis", vmax=1.1)
-    left.clabel(drawn, fontsize=8)
+    drawn = left.contour(side, side, truth, levels=[0.1, 0.3, 0.5, 0.7, 0.9], colors="grey", linewidths=1.0)
+    left.clabel(drawn, fontsize=8, colors="black")
     looks = {"symmetric": (BLUE, "-", "o"), "skewed": (ORANGE, "--", "s")}
     for name, (colour, line, _) in looks.items():
         a, b = 8.0 / np.array(KERNELS[name])
@@ -335,7 +335,7 @@ PROPOSITION = Experiment(
     ),
     1,
     1,
-    0.4,
+    0.3,
     one_proposition,
     draw_proposition,
     (7.0, 3.0),
@@ -373,7 +373,7 @@ CIRCLE = Experiment(
     ),
     50,
     6,
-    0.5,
+    0.2,
     one_circle,
     draw_circle,
     (8.0, 3.2),

@@ -14,7 +14,8 @@ def list_experiments() -> str:
     """Every figure and table with its claims and the time of a full run on two cores."""
     blocks = []
     for experiment in EXPERIMENTS.values():
-        head = f"{experiment.name}: {experiment.title} ({experiment.where}; {experiment.reps} repetitions, "
+        reps = f"{experiment.reps} repetition{'s' if experiment.reps > 1 else ''}"
+        head = f"{experiment.name}: {experiment.title} ({experiment.where}; {reps}, "
         claims = [f"    {claim.name}: {claim.says}" for claim in experiment.claims]
         blocks.append("\n".join([f"{head}{_time(experiment.minutes)})", *claims]))
     whole = sum(experiment.minutes for experiment in EXPERIMENTS.values())
@@ -30,4 +31,6 @@ def chosen(names: list[str] | tuple[str, ...]) -> list[Experiment]:
 
 
 def _time(minutes: float) -> str:
-    return f"about {minutes:.0f} minutes" if minutes >= 1.5 else f"about {60 * minutes:.0f} seconds"
+    if minutes >= 1.5:
+        return f"about {minutes:.0f} minutes"
+    return f"about {60 * minutes:.0f} seconds" if minutes > 1 / 60 else "a second"

@@ -27,18 +27,20 @@ h1, h2, h3 { font-family: Helvetica, Arial, sans-serif; line-height: 1.2; }
 h2 { margin-top: 3rem; border-top: 1px solid #999; padding-top: 1rem; }
 table { border-collapse: collapse; font: 14px/1.35 Helvetica, Arial, sans-serif; margin: 1rem 0; }
 th, td { text-align: left; vertical-align: top; padding: .3rem .6rem; border-bottom: 1px solid #ccc; }
-table.numbers td + td, table.numbers th + th { text-align: right; white-space: nowrap; }
+table.claims { table-layout: fixed; width: 100%; overflow-wrap: break-word; }
+table.claims th { width: 21%; } table.claims th:nth-child(2), table.claims th:nth-child(5) { width: 15%; }
+table.numbers td + td, table.numbers th + th { text-align: right; padding: .3rem .45rem; }
+table.numbers td:first-child { white-space: nowrap; }
 .wide { overflow-x: auto; }
 img { max-width: 100%; height: auto; }
 .verdict { font-weight: bold; white-space: nowrap; padding: .05rem .4rem; border-radius: .2rem; border: 2px solid; }
 .holds { color: #004b75; border-color: #0072b2; background: #e3f0f8; }
 .corrected { color: #6b4a00; border-color: #e69f00; background: #fdf3dc; border-style: dashed; }
 .fails { color: #8a3500; border-color: #d55e00; background: #fbe6da; border-style: double; }
-.small { color: #555; font-size: 14px; }
+.small { color: #555; font-size: .875em; }
 @media print {
   body { font-size: 10pt; max-width: none; margin: 0; }
   table { font-size: 8pt; } .wide { overflow: visible; }
-  table.numbers td + td, table.numbers th + th { white-space: normal; }
   figure, tr { break-inside: avoid; } h2, h3 { break-after: avoid; } a { color: inherit; text-decoration: none; }
 }
 """
@@ -68,7 +70,9 @@ class Section:
         quick = "a quick run, too small to judge by: " if self.recorded.quick else ""
         n = len(self.recorded.found)
         whole = self.experiment.quick_reps if self.recorded.quick else self.experiment.reps
-        return f"{self.experiment.where}; {quick}{n} of {whole} repetitions, {self.recorded.seconds / 60:.1f} minutes."
+        seconds = self.recorded.seconds
+        spent = f"{seconds / 60:.1f} minutes" if seconds >= 60 else f"{seconds:.0f} seconds"
+        return f"{self.experiment.where}; {quick}{n} of {whole} repetitions, {spent} of one core."
 
 
 def report(out: str | Path) -> tuple[Path, Path]:
@@ -225,12 +229,12 @@ def _html_section(part: Section) -> str:
             ]
             for claim, finding in part.findings
         ]
-        blocks.append(_grid(CLAIM_HEAD, claims))
+        blocks.append(_grid(CLAIM_HEAD, claims, "claims"))
     if part.picture:
         code = base64.b64encode(part.picture).decode()
         blocks.append(f'<figure><img src="data:image/png;base64,{code}" alt="{title}"></figure>')
     for name, header, lines in part.tables:
-        cells = [[_text(cell) for cell in line] for line in lines]
+        cells = [[_text(cell).replace(" (", "<br>(") for cell in line] for line in lines]
         blocks.append(f"<h3>{_text(name)}</h3>" + _grid(header, cells, "numbers"))
     return "\n".join(blocks)
 
@@ -250,4 +254,4 @@ def _grid(header: Sequence[str], lines: Sequence[Sequence[str]], look: str = "wo
 
 
 def _text(text: object) -> str:
-    return html.escape(str(text))
+    return html.escape(str(text)).replace(" ± ", "&nbsp;±&nbsp;")

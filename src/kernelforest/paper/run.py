@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from joblib import parallel_config
+from joblib import Parallel, delayed
 
 from kernelforest.datasets import DatasetUnavailable
 from kernelforest.paper.experiment import Experiment, Records
@@ -19,7 +19,7 @@ from kernelforest.paper.ledger import chosen
 BAR = 30  # characters
 
 
-def run(names: Sequence[str], reps: int | None, quick: bool, out: str | Path, threads: int) -> None:
+def run(names: Sequence[str], reps: int | None, quick: bool, out: str | Path, workers: int) -> None:
     """Run experiments, or what is left of them; "all" means all.
 
     Parameters
@@ -32,24 +32,23 @@ def run(names: Sequence[str], reps: int | None, quick: bool, out: str | Path, th
         A small version of each, in a file of its own.
     out : folder
         Where the records are kept: NAME.jsonl, or NAME-quick.jsonl.
-    threads : int
-        For everything that leaves `n_jobs` open. Results do not depend on it.
+    workers : int
+        Repetitions at a time, each in a process of its own. Results do not depend on it.
 
     """
     if reps is not None and reps < 1:
         raise ValueError(f"reps must be an integer >= 1 or None, got {reps}")
-    with parallel_config("threading", n_jobs=threads):
-        for experiment in chosen(list(names)):
-            try:
-                run_experiment(experiment, reps, quick, Path(out))
-            except DatasetUnavailable as error:
-                print(f"\n{experiment.name}: skipped, {error}", file=sys.stderr)
-            except KeyboardInterrupt:
-                print(f"\n{experiment.name}: stopped; the same command goes on where it was", file=sys.stderr)
-                raise
+    for experiment in chosen(list(names)):
+        try:
+            run_experiment(experiment, reps, quick, Path(out), workers)
+        except DatasetUnavailable as error:
+            print(f"\n{experiment.name}: skipped, {error}", file=sys.stderr)
+        except KeyboardInterrupt:
+            print(f"\n{experiment.name}: stopped; the same command goes on where it was", file=sys.stderr)
+            raise
 
 
-def run_experiment(experiment: Experiment, reps: int | None, quick: bool, out: Path) -> None:
+def run_experiment(experiment: Experiment, reps: int | None, quick: bool, out: Path, workers: int = 1) -> None:
     """Run the repetitions that are not on record yet."""
     path = records_path(experiment, quick, out)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -58,16 +57,21 @@ def run_experiment(experiment: Experiment, reps: int | None, quick: bool, out: P
     todo = [rep for rep in range(wanted) if rep not in there]
     _drop_torn_line(path)
     start = time.perf_counter()
-    for done, rep in enumerate(todo):
-        _show(experiment.name, wanted - len(todo) + done, wanted, _left(start, done, len(todo)))
-        begin = time.perf_counter()
-        found = experiment.one(rep, quick)
-        seconds = round(time.perf_counter() - begin, 3)
-        line = {"rep": rep, "quick": quick, "seconds": seconds, "found": found}
+    _show(experiment.name, wanted - len(todo), wanted, "")
+    jobs = (delayed(_repetition)(experiment.one, rep, quick) for rep in todo)
+    for done, line in enumerate(Parallel(workers, return_as="generator_unordered")(jobs), 1):
         with path.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(line, default=_plain) + "\n")  # in one piece: whole, or torn and last
-    _show(experiment.name, wanted, wanted, "")
+            file.write(f"{line}\n")  # in one piece: whole, or torn and last
+        _show(experiment.name, wanted - len(todo) + done, wanted, _left(start, done, len(todo)))
     print(file=sys.stderr)
+
+
+def _repetition(one: Callable[[int, bool], dict[str, Any]], rep: int, quick: bool) -> str:
+    """A line of the records."""
+    begin = time.process_time()
+    found = one(rep, quick)
+    seconds = round(time.process_time() - begin, 3)  # of a core; a busy machine does not add to them
+    return json.dumps({"rep": rep, "quick": quick, "seconds": seconds, "found": found}, default=_plain)
 
 
 class Recorded(NamedTuple):
@@ -75,7 +79,7 @@ class Recorded(NamedTuple):
 
     found: Records  # in the order of the repetitions
     quick: bool
-    seconds: float  # of all repetitions
+    seconds: float  # of one core, all repetitions
 
 
 def read_records(experiment: Experiment, out: Path) -> Recorded:
@@ -118,7 +122,7 @@ def _plain(value: Any) -> Any:
 
 
 def _left(start: float, done: int, whole: int) -> str:
-    if not done:
+    if done == whole:
         return ""
     seconds = (time.perf_counter() - start) / done * (whole - done)
     return f", {int(seconds // 60)}:{int(seconds % 60):02d} left"

@@ -1,4 +1,8 @@
-"""The simulated table at n = 250, as its numbers demand, and at n = 500, as the text says."""
+"""The simulated table at n = 250, as its numbers demand, and at n = 500, as the text says.
+
+The paper's forests cut halfway between two values. This package cuts at one end of the gap, chosen by a coin, which lowers
+the RMSE of the 1d model by about .002. So all columns of the paper but the random one are grown by scikit-learn here.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +10,13 @@ from functools import partial
 from typing import Any
 
 from kernelforest.paper.cells import (
+    AGREE,
+    PRINTED_REPS,
     Mean,
     Table,
     best_column,
     gaps,
+    judge_print,
     lines,
     margin,
     outside,
@@ -18,13 +25,12 @@ from kernelforest.paper.cells import (
     summary,
     values,
 )
-from kernelforest.paper.columns import PAPER_COLUMNS, numbers_only, predictions, rmse, seed_of
+from kernelforest.paper.columns import PAPER_COLUMNS, numbers_only, predictions, scikit_trees, scores, seed_of
 from kernelforest.paper.experiment import CORRECTED, FAILS, HOLDS, Claim, Experiment, Finding, Records
 from kernelforest.problems import PAPER
 
 WHERE = "Section 6.2, table synthetic_data"
 N_TEST = 1000
-REPS = 50
 PRINTED: Table = {
     "circle": (161, 149, 179, 168, 179, 150, 137),
     "1d": (207, 189, 223, 208, 223, 181, 97),
@@ -33,7 +39,7 @@ PRINTED: Table = {
     "logistic": (162, 151, 177, 168, 184, 136, 115),
     "xor": (215, 197, 229, 213, 229, 193, 136),
 }
-# another implementation, same reading of the paper, 50 repetitions
+# another implementation, same reading of the paper
 INDEPENDENT: Table = {
     "circle": (163, 150, 178, 168, 178, 150, 138),
     "1d": (208, 190, 224, 210, 224, 185, 103),
@@ -50,10 +56,12 @@ INDEPENDENT_500: Table = {  # class √p and prox
     "logistic": (157, 103),
     "xor": (205, 116),
 }
+INDEPENDENT_REPS = 50
 UNEXPLAINED = ("1d-sparse random", "10d random")
 READING = (
     "n = 250 and not 500, 10d with the factor 2, logistic with logit x1 + x2 + x3, and prox counting only rows that are "
-    "out-of-bag in a tree"
+    "out-of-bag in a tree. scikit-learn grows all columns of the paper but random: like R it cuts halfway between two "
+    "values, this package at one end of the gap, which gives about .002 less in 1d"
 )
 
 
@@ -63,20 +71,22 @@ def _one(n: int, rep: int, quick: bool) -> dict[str, Any]:
         where = ("simulated", name, n, rep)
         train = PAPER[name].sample(n, seed_of(*where, "train"))
         test = PAPER[name].sample(N_TEST, seed_of(*where, "test"))
-        guesses = predictions(numbers_only(train.X, train.y, test.X, seed_of(*where, "fit")), quick)
-        found[name] = {column: rmse(p, test.p[:, 1]) for column, p in guesses.items()}
+        split = numbers_only(train.X, train.y, test.X, seed_of(*where, "fit"))
+        found[name] = scores(predictions(split, quick, scikit_trees), test.p[:, 1])
     return {"n": n, "rmse": found}
 
 
 def _cells(records: Records) -> Finding:
-    found = [gap for gap in gaps(records, INDEPENDENT, PAPER_COLUMNS, REPS) if gap.cell not in UNEXPLAINED]
+    found = [gap for gap in gaps(records, INDEPENDENT, PAPER_COLUMNS, INDEPENDENT_REPS) if gap.cell not in UNEXPLAINED]
     far = outside(found)
-    note = f"with the corrections {READING}" if not far else "outside: " + "; ".join(map(str, far))
-    return Finding(FAILS if far else CORRECTED, print_gaps(found), note)
+    notes = [f"With the corrections {READING}"]
+    notes += [f"Outside: {'; '.join(map(str, far))}. Columns of a row share training sets and stray together"] if far else []
+    notes += [f"Against the print: {print_gaps(gaps(records, PRINTED, PAPER_COLUMNS, PRINTED_REPS))}"]
+    return Finding(FAILS if far else CORRECTED, print_gaps(found), ". ".join(notes))
 
 
 def _unexplained(records: Records) -> Finding:
-    found = [gap for gap in gaps(records, PRINTED, PAPER_COLUMNS, REPS) if gap.cell in UNEXPLAINED]
+    found = [gap for gap in gaps(records, PRINTED, PAPER_COLUMNS, PRINTED_REPS) if gap.cell in UNEXPLAINED]
     note = "another implementation found 192 and 393; no reading of completely random was found that gives the print"
     return Finding(FAILS if outside(found) else HOLDS, "; ".join(map(str, found)), note)
 
@@ -121,16 +131,12 @@ def _lead(records: Records, row: str, column: str) -> Mean:
 
 
 def _size(records: Records) -> Finding:
-    found = gaps(records, PRINTED, PAPER_COLUMNS, REPS)
-    far = outside(found)
-    if len(far) > len(found) / 10:
-        note = "the printed numbers are those of n = 250; see the table at that size"
-        return Finding(FAILS, f"at n = 500: {print_gaps(found)}", note)
-    return Finding(HOLDS, f"at n = 500: {print_gaps(found)}")
+    note = "the printed numbers are those of n = 250; see the table at that size"
+    return judge_print(records, PRINTED, "at n = 500", note)
 
 
 def _cells_500(records: Records) -> Finding:
-    found = gaps(records, INDEPENDENT_500, ("class √p", "prox"), REPS, least=0.002)
+    found = gaps(records, INDEPENDENT_500, ("class √p", "prox"), INDEPENDENT_REPS, least=0.002)
     far = outside(found)
     note = "outside: " + "; ".join(map(str, far)) if far else "these numbers are not in the paper"
     return Finding(FAILS if far else CORRECTED, print_gaps(found), note)
@@ -196,15 +202,15 @@ EXPERIMENTS = (
             ),
             *_shape_claims(250),
         ),
-        reps=REPS,
+        reps=50,
         quick_reps=2,
-        minutes=6.0,
+        minutes=10.0,
         one=partial(_one, 250),
         tables=_tables,
     ),
     Experiment(
         name="simulated-table-500",
-        title="The same at n = 500, the size in the text",
+        title="Seven methods on six simulated models, n = 500, the size in the text",
         where=WHERE,
         claims=(
             Claim(
@@ -212,7 +218,7 @@ EXPERIMENTS = (
                 "the table was made with training sets of n = 500",
                 WHERE,
                 "42 printed cells, in brackets in the table",
-                "nine of ten cells within 2 combined standard errors of the print",
+                AGREE,
                 _size,
             ),
             Claim(
@@ -225,9 +231,9 @@ EXPERIMENTS = (
             ),
             *_shape_claims(500),
         ),
-        reps=REPS,
+        reps=50,
         quick_reps=2,
-        minutes=9.0,
+        minutes=17.0,
         one=partial(_one, 500),
         tables=_tables,
     ),

@@ -19,7 +19,9 @@ WHERE = "Section 6.1, figure splice"
 MTRY = (1, 2, 3, 4, 6, 8, 12, 20, 30, 45, 60)
 QUICK_MTRY = (1, 4, 12, 30, 60)
 FORMS = ("factors", "dummies")  # 60 columns of letters, cut by subsets; or 180 columns of zeros and ones
-FLAT = 0.01
+FLAT = 0.01  # one percentage point of error; as much of RMSE
+NEAR = 0.02  # of numbers that are read off a figure
+PRINTED_PRICE = ".22 at mtry 4, .1 at best"
 
 
 def _one(rep: int, quick: bool) -> dict[str, Any]:
@@ -78,9 +80,15 @@ def _level(curve: dict[int, Mean]) -> int:
 
 
 def _price(records: Records) -> Finding:
-    curve = _curve(records, "rmse")
-    best = min(curve, key=lambda m: curve[m].mean)
-    return Finding(HOLDS if curve[4].mean > 1.5 * curve[best].mean else FAILS, f"RMSE {_show(curve, (4, best))}")
+    curves = {form: _curve(records, "rmse", form) for form in FORMS}
+    best = {form: min(curve, key=lambda m: curve[m].mean) for form, curve in curves.items()}
+    ours = "; ".join(f"{form}: RMSE {_show(curve, (4, best[form]))}" for form, curve in curves.items())
+    pairs = [(curve[4].mean, curve[best[form]].mean) for form, curve in curves.items()]
+    if all(abs(at_4 - 0.22) <= NEAR and abs(lowest - 0.1) <= NEAR for at_4, lowest in pairs):
+        return Finding(HOLDS, ours)
+    if all(at_4 >= 1.5 * lowest for at_4, lowest in pairs):
+        return Finding(CORRECTED, ours, "costly, with other numbers")
+    return Finding(FAILS, ours)
 
 
 def _draw(records: Records, figure: Any) -> None:
@@ -92,7 +100,7 @@ def _draw(records: Records, figure: Any) -> None:
         ax.set(xscale="log", xlabel="mtry", ylim=(0.0, None))
         ax.set_xticks([1, 2, 4, 8, 15, 30, 60], labels=["1", "2", "4", "8", "15", "30", "60"])
         ax.minorticks_off()
-        ax.legend(frameon=False)
+        ax.legend(framealpha=1.0, edgecolor="none")
     left.set_ylabel("test error ± 2 standard errors")
     right.set_ylabel("RMSE to labels ± 2 standard errors")
 
@@ -136,14 +144,14 @@ EXPERIMENTS = (
                 "splice-price",
                 "the mtry that test error suggests is costly in RMSE",
                 WHERE,
-                ".22 at mtry 4, .1 at best",
-                "RMSE at mtry 4 more than 1.5 times the lowest",
+                PRINTED_PRICE,
+                f"both within {NEAR} of the print in both codings; with correction: at mtry 4 at least 1.5 times the lowest",
                 _price,
             ),
         ),
         reps=50,
         quick_reps=2,
-        minutes=5.0,
+        minutes=11.0,
         one=_one,
         draw=_draw,
         size=(8.0, 3.6),
