@@ -32,7 +32,7 @@ from kernelforest.forest import FILLS
 from kernelforest.growing import Rules, make_targets
 from kernelforest.problems import DEVELOPMENT, Problem
 from kernelforest.scoring import losses, mean_and_error
-from kernelforest.tuning import LIGHT, MOST_WAYS, NEGLIGIBLE, TEMPER, mtry_candidates
+from kernelforest.tuning import GRANT, LIGHT, MOST_WAYS, NEGLIGIBLE, TEMPER, mtry_candidates
 from tables import heading, say, table
 
 Array = NDArray[np.float64]
@@ -166,7 +166,8 @@ def apply_rules(c: Candidates) -> dict[str, Array]:
     way = c.ways == np.bincount(c.ways, posterior).argmax()
     pure = [k for k, name in enumerate(c.names) if name[0] == "best" and name[2:] == (1, "mean", "inbag")]
     untuned = c.only(min(pure, key=lambda k: abs(c.names[k][1] - np.sqrt(max(name[1] for name in c.names)))))
-    roots = np.exp(-TEMPER * n * (penalised - penalised.min()))
+    granted = sharp_loss - GRANT * np.log(c.sizes) / n
+    roots = np.exp(-TEMPER * n * (granted - granted.min()))
     kind = c.kinds == np.bincount(c.kinds, roots).argmax()
     family = c.families == np.bincount(c.families, roots).argmax()
     return {
@@ -187,7 +188,10 @@ def apply_rules(c: Candidates) -> dict[str, Array]:
         ),
         "all leaf sizes and ways to grow of the best (aggregate, fill) blended": calibrated(c, *c.blended(roots * kind)),
         "the same, three ways, light leaf sizes left out": calibrated(c, *c.blended(heavy(c, roots, kind))),
-        "the same, sigmoid if it helps (default)": gated(c, *c.blended(heavy(c, roots, kind))),
+        "the same, sigmoid only if cross-fitted scores get better": gated(c, *c.blended(heavy(c, roots, kind)), 0.0),
+        "the same, sigmoid unless they get worse by one standard error (default)": gated(
+            c, *c.blended(heavy(c, roots, kind)), 1.0
+        ),
         "blend by likelihood, one way to grow": c.calibrated(posterior * way / (posterior * way).sum()),
         "blend by likelihood, all": c.calibrated(posterior / posterior.sum()),
         "least squares with stretch": c.mix(c.test, stretched(c, loss)),
@@ -233,10 +237,11 @@ def calibrated(c: Candidates, oob: Array, test: Array) -> Array:
     return fit_calibrator("sigmoid", oob, c.y)(test)
 
 
-def gated(c: Candidates, oob: Array, test: Array) -> Array:
-    """The same if it helps by cross-fitted scores."""
-    crossed = losses(cross_fitted("sigmoid", oob, c.y), c.y, "log_loss").mean()
-    return calibrated(c, oob, test) if crossed < losses(oob, c.y, "log_loss").mean() else test
+def gated(c: Candidates, oob: Array, test: Array, errors: float) -> Array:
+    """The same if cross-fitted scores get worse by less than so many standard errors."""
+    change = losses(cross_fitted("sigmoid", oob, c.y), c.y, "log_loss") - losses(oob, c.y, "log_loss")
+    mean, error = mean_and_error(change, np.ones(len(c.y)))
+    return calibrated(c, oob, test) if mean < errors * error else test
 
 
 def one_error(rows: Array, sizes: Array) -> int:

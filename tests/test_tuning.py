@@ -265,7 +265,7 @@ def weights_by_definition(tuning, n):
     last = [c for c in tuning.candidates if c.n_trees == most]
     unit = 1.0 if tuning.scoring == "log_loss" else 2.0 * min(c.score for c in last)
     least = min(c.score for c in last)
-    return {c: sqrt(c.leaf_size * exp(-n * (c.score - least) / unit)) for c in last}
+    return {c: sqrt(c.leaf_size**1.5 * exp(-n * (c.score - least) / unit)) for c in last}
 
 
 def sum_by(weights, key):
@@ -352,13 +352,13 @@ def test_ties_go_to_the_larger_leaf():
         scores.setdefault((c.n_trees, c.aggregate, c.fill), set()).add(c.score)
     assert all(len(same) == 1 for same in scores.values())
     assert model.tuning_.best.leaf_size == 60
-    shares = [c.weight / sqrt(c.leaf_size) for c in model.tuning_.members]
+    shares = [c.weight / c.leaf_size**0.75 for c in model.tuning_.members]
     assert shares == pytest.approx([shares[0]] * len(shares))
 
 
-def test_the_penalty_is_the_logarithm_of_the_leaf_size_per_row():
+def test_the_penalty_is_one_and_a_half_times_the_logarithm_of_the_leaf_size_per_row():
     for c in fitted().tuning_.candidates:
-        assert c.penalised == pytest.approx(c.score - log(c.leaf_size) / 150)
+        assert c.penalised == pytest.approx(c.score - 1.5 * log(c.leaf_size) / 150)
 
 
 def test_a_group_counts_as_one_row_in_the_weights():

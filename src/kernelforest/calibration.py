@@ -173,13 +173,14 @@ def choose_calibrator(
     folds: int = 10,
     seed: int = 0,
 ) -> Chosen:
-    """Fit the given method or, for "auto", the one that helps by cross-fitted out-of-bag scores, if any does.
+    """Fit the given method or, for "auto", the one that cross-fitted out-of-bag scores speak for.
 
     With None, probabilities stay as they are. "auto" fits every method on all folds but one and scores it on that one
-    (`scoring`: "log_loss" or "brier"). The sigmoid is used if its mean score is below that of the probabilities as they are;
-    a more flexible method, only if its score is below that of the one in use by more than two standard errors of the paired
-    difference. With `groups` (anything that can be sorted), folds keep a group together, and the standard error counts
-    groups, not rows.
+    (`scoring`: "log_loss" or "brier"). The sigmoid is used unless its score is above that of the probabilities as they are
+    by one standard error of the paired difference: small samples hardly show what it gains, and it costs little where there
+    is nothing to gain (benchmarks/rules.py). A more flexible method is used only if its score is below that of the one in
+    use by two standard errors. With `groups` (anything that can be sorted), folds keep a group together, and the standard
+    error counts groups, not rows.
 
     Here 0.6 means "always" and 0.4 means "never":
 
@@ -208,7 +209,8 @@ def choose_calibrator(
         mine = losses(_crossed(name, p, y, w, fold), y, scoring)
         candidates.append(_candidate(name, mine, plain, w, group))
         gain = _candidate(name, mine, in_use, w, group)
-        if gain.difference < (0.0 if name == "sigmoid" else -2.0 * gain.standard_error):
+        allowed = 1.0 if name == "sigmoid" and np.isfinite(gain.standard_error) else -2.0
+        if gain.difference < allowed * gain.standard_error:
             best, in_use = name, mine
     return Chosen(best, _fit(best, p, y, w), scoring, tuple(candidates))
 

@@ -73,8 +73,9 @@ class KernelForestClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
     scoring : "log_loss" or "brier"
         What is chosen by.
     calibration : "auto", None, "sigmoid", "isotonic", "beta" or "venn-abers"
-        A map from out-of-bag probabilities to better ones, applied to all predictions. "auto" uses it only if it helps by
-        cross-fitted out-of-bag scores, and leaves a forest alone whose parameters are all fixed.
+        A map from out-of-bag probabilities to better ones, applied to all predictions. "auto" is a sigmoid unless
+        cross-fitted out-of-bag scores speak against it, or a more flexible map if they clearly speak for it; it leaves a
+        forest alone whose parameters are all fixed.
     bootstrap : bool
         Draw rows with replacement for each tree; otherwise without.
     max_samples : int, float or None

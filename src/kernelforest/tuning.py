@@ -7,11 +7,12 @@ is read off the bandwidth path of the same trees.
 Candidates are compared by the score their out-of-bag probabilities have once they are calibrated by a sigmoid, because that
 is how they will be used: how far a forest shrinks towards the base rate can be undone, what its kernel confuses cannot.
 
-Choosing one of a thousand candidates overfits, so several are blended. The weight of a candidate is the square root of leaf
-size times likelihood: where the data cannot tell, the smoother and smaller forest weighs more. The aggregate and fill with
-the largest weight in all are chosen. Of the ways to grow up to three are used, each with trees in proportion to its weight;
-of the leaf sizes all but light ones, which costs nothing, because they are the same trees, cut off at different depths. The
-rule was chosen on `problems.DEVELOPMENT` and on the data sets that come with scikit-learn (benchmarks/rules.py).
+Choosing one of a thousand candidates overfits, so several are blended. The weight of a candidate is the square root of its
+likelihood times a power of its leaf size: where the data cannot tell, the smoother and smaller forest weighs more. The
+aggregate and fill with the largest weight in all are chosen. Of the ways to grow up to three are used, each with trees in
+proportion to its weight; of the leaf sizes all but light ones, which costs nothing, because they are the same trees, cut off
+at different depths. The rule was chosen on `problems.DEVELOPMENT` and on the data sets that come with scikit-learn
+(benchmarks/rules.py).
 """
 
 from __future__ import annotations
@@ -44,7 +45,8 @@ MOST_ROWS = 8192  # that are scored
 FIRST_ROWS = 1024  # scored before the last round
 FEW_TREES, FEW_ROWS, RARE_ROWS = 50, 100, 10  # below which there is a warning
 LEAST = 10  # rows, or groups, to choose by at all
-TEMPER = 0.5  # power of leaf size times likelihood in a weight
+GRANT = 1.5  # power of the leaf size by which a likelihood is multiplied
+TEMPER = 0.5  # power of that product in a weight
 MOST_WAYS = 3  # to grow, that are blended
 LIGHT = 0.1  # one of them with less than this share is left out
 NEGLIGIBLE = 0.3  # a leaf size with less than this share of the largest of its way is left out
@@ -350,7 +352,7 @@ class Weigher:
 
     def penalised(self, result: Judged) -> NDArray[np.float64]:
         """Scores minus what larger leaves are granted."""
-        granted = self.unit * np.log(result.sizes) / self.n_rows
+        granted = GRANT * self.unit * np.log(result.sizes) / self.n_rows
         return np.asarray(result.scores - granted)
 
     def logs(self, result: Judged) -> NDArray[np.float64]:
