@@ -19,11 +19,12 @@ VOTE, MEAN, PROXIMITY = 0, 1, 2  # as in route.py
 INBAG = 0  # the fills are numbered inbag, all, oob
 RIDGE = 0.1  # precision of the prior of slope and shift around one and zero
 
-jit = njit(nogil=True, cache=True, error_model="numpy", _nrt=False)
-allocating = njit(nogil=True, cache=True, error_model="numpy")
+# no reference counting and no wrappers, see grow.py
+jit = njit(nogil=True, error_model="numpy", _nrt=False, no_cpython_wrapper=True, no_cfunc_wrapper=True)
+allocating = njit(nogil=True, cache=True, error_model="numpy", no_cfunc_wrapper=True)
 
 
-@jit
+@allocating
 def link_nodes(feature, child, starts, parents, leaf_nodes):
     """Note the parent of every node and the node of every leaf, both numbered through all trees; a root has parent -1."""
     for t in range(starts.shape[0] - 1):
@@ -37,7 +38,7 @@ def link_nodes(feature, child, starts, parents, leaf_nodes):
                 parents[first + child[i] + 1] = i
 
 
-@jit
+@allocating
 def cut_trees(parents, sizes, leaf_nodes, size, ends, numbers, leads):
     """Number the leaves of the trees in which nodes of at most `size` draws are leaves, in the order of the leaves in them.
 
@@ -58,7 +59,7 @@ def cut_trees(parents, sizes, leaf_nodes, size, ends, numbers, leads):
     return found
 
 
-@jit
+@allocating
 def fill_nodes(tree, starts, inbag, leaves, draws, labels, weight, parents, leaf_nodes, fills):
     """Count the training rows into every node of one tree: in-bag, all, out-of-bag."""
     for leaf in range(starts[tree, 1], starts[tree + 1, 1]):
