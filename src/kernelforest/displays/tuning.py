@@ -7,6 +7,7 @@ their scores are from fewer trees and rows, so they may look better or worse tha
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Self
 
@@ -191,6 +192,7 @@ class BandwidthPathDisplay:
         for way in section.ways:
             _draw_way(drawn[names.index(way.splitter)], way, colours[way.max_features], section.stayed(way), kw)
         self._mark_best(drawn[names.index(section.best.splitter)])
+        _ring_others(drawn, section, lambda c: c.score, ORANGE)
         hidden = self._limit(drawn)
         for panel, name in zip(drawn, names, strict=True):
             panel.axhline(section.tuning.best.score, color="black", linestyle=":", linewidth=1.0, zorder=1)
@@ -225,7 +227,6 @@ class BandwidthPathDisplay:
         low, high = way.score - way.error, way.score + way.error
         ax.fill_between(way.leaf_size, low, high, color=SKY, alpha=0.35, linewidth=0, zorder=0)
         star(ax, best.leaf_size, best.score, section.name_of_best(), ORANGE if section.is_chosen else "white")
-        _draw_others(ax, section, [c.score for c in section.others], ORANGE)
 
     def _explain(self, drawn: tuple[Any, ...]) -> None:
         from matplotlib.lines import Line2D
@@ -290,7 +291,7 @@ class SurfaceDisplay:
         best = section.best
         marked = drawn[names.index(best.splitter)]
         star(marked, best.leaf_size, mtrys.index(best.max_features), section.name_of_best())
-        _draw_others(marked, section, [mtrys.index(best.max_features)] * len(section.others), "black")
+        _ring_others(drawn, section, lambda c: mtrys.index(c.max_features), "black")
         for panel, name in zip(drawn, names, strict=True):
             panel.set_xscale("log")
             _tick_leaf_sizes(panel, section)
@@ -329,13 +330,15 @@ def _draw_way(ax: Any, way: Way, colour: Any, stayed: bool, kw: dict[str, Any]) 
     ax.plot(way.leaf_size, way.score, **style)
 
 
-def _draw_others(ax: Any, section: Section, heights: list[Any], colour: str) -> None:
-    """Ring the other leaf sizes that are blended with the best one, larger where their share is."""
-    if section.others:
-        areas = [150.0 * c.weight / section.best.weight for c in section.others]
-        look: dict[str, Any] = {"facecolors": "none", "edgecolors": colour, "linewidths": 1.6, "zorder": 5}
-        label = "blended with it, area: share"
-        ax.scatter([c.leaf_size for c in section.others], heights, s=areas, label=label, **look)
+def _ring_others(drawn: tuple[Any, ...], section: Section, height: Callable[[Candidate], float], colour: str) -> None:
+    """Ring the other candidates that are blended with the best one, larger where their share is."""
+    look: dict[str, Any] = {"facecolors": "none", "edgecolors": colour, "linewidths": 1.6, "zorder": 5}
+    for ax, name in zip(drawn, section.splitters, strict=True):
+        mine = [c for c in section.others if c.splitter == name]
+        if mine:
+            areas = [150.0 * c.weight / section.best.weight for c in mine]
+            label = "blended with it, area: share"
+            ax.scatter([c.leaf_size for c in mine], [height(c) for c in mine], s=areas, label=label, **look)
 
 
 def _label_ways(ax: Any, ways: list[Way], colours: dict[int, Any], section: Section) -> None:
