@@ -382,3 +382,16 @@ def test_sharpness_is_drawn_as_steps_with_the_base_rate_if_it_is_known(model):
 def test_predictions_that_make_no_sense_are_named(p, hit, message):
     with pytest.raises(ValueError, match=message):
         ReliabilityDisplay.from_predictions(p, hit)
+
+
+@pytest.mark.parametrize("display", OF_TUNING)
+def test_rings_are_where_the_candidates_are_that_are_blended_with_the_best(display):
+    from matplotlib.collections import PathCollection
+
+    best = candidate("best", 1, 4, 0.35, 0.0)._replace(weight=0.6)
+    other = candidate("extra", 2, 16, 0.36)._replace(weight=0.4)
+    drawn = display.from_model(tuned(best, other, candidate("best", 1, 1, 0.4), candidate("extra", 2, 1, 0.4))).plot().axes_
+    rings = [[r for r in ax.collections if isinstance(r, PathCollection)] for ax in drawn]
+    assert [len(mine) for mine in rings] == [0, 1]
+    ((x, y),) = rings[1][0].get_offsets()
+    assert (x, y) == (16, 0.36 if display is BandwidthPathDisplay else 1)  # a score, or the second row
