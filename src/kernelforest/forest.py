@@ -233,12 +233,10 @@ class Forest:
 
     def cuts(self) -> Iterator[tuple[Reading, Cut]]:
         """Readings, and where rows end in each; leaves are numbered through the trees of the reading."""
-        trees: dict[tuple[int, int], Forest] = {}
-        for reading in self.all_readings:
-            span = reading.first, reading.stop
-            if span not in trees:
-                trees = {span: self.trees(*span)}
-            yield reading, trees[span].cut(reading.leaf_size)
+        for (first, stop), readings in groupby(self.all_readings, key=lambda r: r[:2]):
+            trees = self.trees(first, stop)
+            for reading in readings:
+                yield reading, trees.cut(reading.leaf_size)
 
     def parts(self) -> list[tuple[float, Forest]]:
         """Shares, adding up to one, and forests: each reading as a forest of its own."""
@@ -292,25 +290,30 @@ class Forest:
         counts = self.fill(fill, threads)
         own = self.targets.weight if fill != "inbag" else np.zeros(self.n_rows)
         out, n_trees = np.zeros((self.n_rows, self.targets.n_classes)), np.zeros(self.n_rows, np.int32)
-        for span, readings in groupby(self.all_readings, key=lambda r: (r.first, r.stop)):
-            mine = list(readings)
-            about = counts[self.leaves_of(mine[0])], AGGREGATES[aggregate], own, threads
-            sums, spoke = self.trees(*span)._add_out_of_bag([r.leaf_size for r in mine], *about)
-            out += np.tensordot([r.weight for r in mine], np.maximum(sums, 0.0), 1)
+        for span, group in groupby(self.cuts(), key=lambda entry: entry[0][:2]):
+            readings, cuts = zip(*group, strict=True)
+            sums, spoke = self._add_out_of_bag(span, cuts, counts, AGGREGATES[aggregate], own, threads)
+            out += np.tensordot([r.weight for r in readings], np.maximum(sums, 0.0), 1)
             n_trees += spoke
         return self._normalised(out), n_trees
 
     def _add_out_of_bag(
-        self, sizes: list[int], counts: NDArray[np.float64], aggregate: int, own: NDArray[np.float64], threads: int
+        self,
+        span: tuple[int, int],
+        cuts: Sequence[Cut],
+        counts: NDArray[np.float64],
+        aggregate: int,
+        own: NDArray[np.float64],
+        threads: int,
     ) -> tuple[NDArray[np.float64], NDArray[np.int32]]:
-        """Sums of opinions about the training rows at each leaf size, (sizes, rows, classes), and numbers of trees."""
-        cuts = [self.cut(size) for size in sizes]
-        fills = [cut.sums(counts) for cut in cuts]
-        out = np.zeros((len(sizes), self.n_rows, self.targets.n_classes))
-        n_trees = np.zeros((len(sizes), self.n_rows), np.int32)
-        for first, stop in self.tree_spans():
+        """Sums of opinions of some trees about the training rows, (cuts, rows, classes), and how many of them spoke."""
+        mine = slice(*self.starts[list(span), 1])
+        fills = [cut.sums(counts[mine]) for cut in cuts]
+        out = np.zeros((len(cuts), self.n_rows, self.targets.n_classes))
+        n_trees = np.zeros((len(cuts), self.n_rows), np.int32)
+        for first, stop in self.tree_spans(*span):
             leaves, draws = self.training_leaves(first, stop, threads), self.draws(first, stop)
-            leaves += self.starts[first:stop, 1].astype(np.int32)
+            leaves += (self.starts[first:stop, 1] - mine.start).astype(np.int32)
             whole = np.zeros((stop - first, 2), np.int64)  # leaves are numbered through all trees
 
             def block(rows: slice, leaves: Any = leaves, draws: Any = draws, whole: Any = whole) -> None:
@@ -356,11 +359,11 @@ class Forest:
             for _ in in_threads(block, blocks, threads):
                 pass
 
-    def tree_spans(self) -> Iterator[tuple[int, int]]:
-        """Spans of trees whose leaf numbers and draws for all training rows stay within about 64 MB."""
-        step = max(1, 8_000_000 // self.n_rows)
-        for first in range(0, self.n_trees, step):
-            yield first, min(first + step, self.n_trees)
+    def tree_spans(self, first: int = 0, stop: int | None = None) -> Iterator[tuple[int, int]]:
+        """Spans of the trees first .. stop-1 whose leaf numbers and draws for all training rows stay within about 64 MB."""
+        step, stop = max(1, 8_000_000 // self.n_rows), self.n_trees if stop is None else stop
+        for begin in range(first, stop, step):
+            yield begin, min(begin + step, stop)
 
     def _normalised(self, sums: NDArray[np.float64]) -> NDArray[np.float64]:
         totals = sums.sum(axis=1, keepdims=True)

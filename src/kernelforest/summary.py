@@ -17,6 +17,7 @@ def describe(model: Any) -> list[str]:
         f"{n_trees} trees, {name_cuts(part.splitter)} of {part.max_features} of {model.n_features_in_} features per node, "
         f"{name_leaf_sizes(part.factors)},"
         for n_trees, part in parts
+        if n_trees  # a small share of few trees may be none
     ]
     calibrated = "not calibrated" if method is None else f"calibrated ({method})"
     lines.append(f"aggregate {model.aggregate_!r}, fill {model.fill_!r}, {calibrated}")

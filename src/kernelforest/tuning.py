@@ -282,8 +282,6 @@ class Judged(NamedTuple):
     scores: NDArray[np.float64]  # (candidates,)
     mass: NDArray[np.float64]  # (candidates,) what opinions about a row add up to, on average
     rows: NDArray[np.int64]
-    n_trees: int
-    seconds: float
 
     @property
     def sizes(self) -> NDArray[np.int64]:
@@ -312,7 +310,7 @@ class Judge:
         losses = self._losses(np.ascontiguousarray(proba).reshape(len(estimates), *proba.shape[-2:]), way.rows[:n_rows])
         weight = self.targets.weight[way.rows[:n_rows]]
         scores = losses @ weight / weight.sum()
-        return Judged(way, estimates, losses, scores, mass, way.rows[:n_rows], way.n_trees, way.seconds)
+        return Judged(way, estimates, losses, scores, mass, way.rows[:n_rows])
 
     def effective_rows(self, rows: NDArray[np.int64]) -> float:
         """How many independent rows the scored ones amount to: fewer if they are weighted, or come in groups."""
@@ -389,10 +387,11 @@ class Weigher:
         return Part(splitter, result.way.limits.mtry, float(shares.sum()), dict(zip(sizes, factors.tolist(), strict=True)))
 
     def candidates(self, result: Judged) -> list[Candidate]:
-        """As they are shown to users."""
-        splitter, mtry = SPLITTER_NAMES[result.way.limits.splitter], result.way.limits.mtry
+        """As they are shown to users, with what their way to grow has cost so far."""
+        way = result.way
+        splitter, mtry = SPLITTER_NAMES[way.limits.splitter], way.limits.mtry
         return [
-            Candidate(splitter, mtry, *estimate, float(score), np.nan, float(penalised), result.n_trees, result.seconds)
+            Candidate(splitter, mtry, *estimate, float(score), np.nan, float(penalised), way.n_trees, way.seconds)
             for estimate, score, penalised in zip(result.estimates, result.scores, self.penalised(result), strict=True)
         ]
 
