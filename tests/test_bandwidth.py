@@ -56,14 +56,14 @@ def assert_path_equals_forests(prepared, n_trees: int, sizes=None) -> None:
     columns, targets, limits = prepared
     way = make_path(prepared, sizes)
     way.extend(n_trees)
-    found = way.probabilities(way.sizes, len(way.rows))
+    found, _ = way.probabilities(way.sizes, len(way.rows))
     for s, size in enumerate(way.sizes):
         forest = Forest.grow(columns, targets, limits._replace(leaf_size=int(size)), range(n_trees), SEED)
         for a, aggregate in enumerate(AGGREGATES):
             for f, fill in enumerate(FILLS):
                 expected = forest.estimate_out_of_bag(aggregate, fill)[0]
                 where = f"leaf size {size}, {aggregate}, {fill}"
-                np.testing.assert_allclose(found[s, a, f], expected, rtol=1e-9, atol=1e-9, err_msg=where)
+                np.testing.assert_allclose(found[a, f, s], expected, rtol=1e-9, atol=1e-9, err_msg=where)
 
 
 # ---- leaf sizes ----
@@ -132,7 +132,8 @@ def test_the_unit_of_weights_does_not_matter(scale):
     one, other = (make_path(prepare(table, 3, w)) for w in (weights, scale * weights))
     for way in (one, other):
         way.extend(8)
-    np.testing.assert_allclose(one.probabilities(one.sizes, 40), other.probabilities(one.sizes, 40), rtol=1e-12)
+    found = [way.probabilities(way.sizes, 40)[0] for way in (one, other)]
+    np.testing.assert_allclose(*found, rtol=1e-12)
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])
@@ -147,12 +148,12 @@ def test_the_path_follows_the_definition(n_classes, weighting):
     way.extend(4)
     deep = Forest.grow(columns, targets, limits, range(4), SEED)
     training = table.training(np.ones(n) if weights is None else weights, n_classes)
-    found = way.probabilities(way.sizes, n)
+    found, _ = way.probabilities(way.sizes, n)
     for s, size in enumerate(sizes):
         for a, aggregate in enumerate(AGGREGATES):
             for f, fill in enumerate(FILLS):
                 expected = oracle.out_of_bag_under(deep, size, training, deep.draws().T, aggregate, fill)
-                np.testing.assert_allclose(found[s, a, f], expected, rtol=1e-9, atol=1e-12)
+                np.testing.assert_allclose(found[a, f, s], expected, rtol=1e-9, atol=1e-12)
 
 
 def test_a_leaf_size_of_all_rows_says_the_shares_of_the_sample():
@@ -163,7 +164,7 @@ def test_a_leaf_size_of_all_rows_says_the_shares_of_the_sample():
     way = make_path(prepared, sizes=[n], aggregates=("mean",))
     way.extend(1)
     draws = Forest.grow(*prepared, range(1), SEED).draws()[0]
-    inbag, everyone, _ = way.probabilities(np.array([n]), n)[0, 0]
+    inbag, everyone, _ = way.probabilities(np.array([n]), n)[0][0, :, 0]
     out = draws == 0
     np.testing.assert_allclose(inbag[out, 1], draws @ table.y / n)
     np.testing.assert_allclose(everyone[out, 1], (table.y.sum() - table.y[out]) / (n - 1))
@@ -181,8 +182,8 @@ def test_probabilities_on_the_path_lie_between_zero_and_one_and_sum_to_one(seed,
     way = make_path(prepare(table, n_classes, weights))
     for n_trees in (0, 3):
         way.extend(n_trees)
-        proba = way.probabilities(way.sizes, n)
-        assert proba.shape == (len(way.sizes), 3, 3, n, n_classes)
+        proba, _ = way.probabilities(way.sizes, n)
+        assert proba.shape == (3, 3, len(way.sizes), n, n_classes)
         assert proba.min() >= 0.0
         np.testing.assert_allclose(proba.sum(axis=-1), 1.0, rtol=1e-12)
 
@@ -196,7 +197,7 @@ def test_growing_by_pieces_equals_growing_at_once(seed, pieces):
     for n_trees in [*pieces, 10, 25]:  # fewer trees than there are change nothing
         parts.extend(n_trees)
     assert parts.n_trees == whole.n_trees == 25
-    np.testing.assert_allclose(parts.sums, whole.sums, rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(parts.steps, whole.steps, rtol=1e-12, atol=1e-12)
 
 
 def test_sums_do_not_depend_on_the_number_of_threads():
@@ -205,7 +206,7 @@ def test_sums_do_not_depend_on_the_number_of_threads():
     for threads in (1, 2, 3):
         way = make_path(prepared)
         way.extend(25, threads)
-        sums.append(way.sums.tobytes())
+        sums.append(way.steps.tobytes())
     assert sums[0] == sums[1] == sums[2]
 
 
@@ -215,7 +216,7 @@ def test_sums_do_not_depend_on_how_many_trees_are_walked_at_a_time(monkeypatch):
     together.extend(25)
     monkeypatch.setattr(Forest, "tree_spans", lambda self: pairwise(range(0, self.n_trees + 1, 5)))
     parts.extend(25)
-    np.testing.assert_array_equal(together.sums, parts.sums)
+    np.testing.assert_array_equal(together.steps, parts.steps)
 
 
 def test_some_rows_and_some_sizes_are_parts_of_the_whole():
@@ -224,14 +225,34 @@ def test_some_rows_and_some_sizes_are_parts_of_the_whole():
     whole, some = make_path(prepared), make_path(prepared, rows=rows)
     for way in (whole, some):
         way.extend(10)
-    np.testing.assert_array_equal(some.sums, whole.sums[rows])
-    everything = some.probabilities(some.sizes, 25)
-    np.testing.assert_array_equal(some.probabilities(some.sizes[::3], 7), everything[::3, :, :, :7])
+    np.testing.assert_array_equal(some.steps, whole.steps[rows])
+    everything, mass = some.probabilities(some.sizes, 25)
+    np.testing.assert_array_equal(some.probabilities(some.sizes[::3], 7)[0], everything[:, :, ::3, :7])
+    two, mass_of_two = some.probabilities(some.sizes[::3], 25, ("oob", "inbag"))
+    np.testing.assert_array_equal(two, everything[:, [2, 0], ::3])
+    np.testing.assert_array_equal(mass_of_two, mass[:, [2, 0], ::3])
+
+
+def test_mass_counts_trees_or_the_rows_in_their_leaves():
+    n, n_trees = 40, 12
+    prepared = prepare(draw_table(5, n, KINDS["numeric"], 2), 2)
+    way = make_path(prepared, sizes=[3], aggregates=("mean", "proximity"))
+    way.extend(n_trees)
+    mass = way.probabilities(way.sizes, n)[1][..., 0]
+    forest = Forest.grow(prepared[0], prepared[1], prepared[2]._replace(leaf_size=3), range(n_trees), SEED)
+    leaves, draws = forest.training_leaves(0, n_trees), forest.draws()
+    expected = np.zeros((2, len(FILLS)))
+    for i in range(n):
+        for t in np.flatnonzero(draws[:, i] == 0):
+            others = (leaves[:, t] == leaves[i, t]) & (np.arange(n) != i)
+            counted = [draws[t][others].sum(), others.sum(), (draws[t][others] == 0).sum()]
+            expected += [np.minimum(counted, 1), counted]
+    np.testing.assert_allclose(mass, expected / n, rtol=1e-12)
 
 
 def test_a_path_without_trees_says_the_class_shares():
     table, weights = draw_table(7, 60, KINDS["numeric"], 3), draw_weights("float", 60)
-    proba = make_path(prepare(table, 3, weights)).probabilities(leaf_sizes(60), 60)
+    proba, _ = make_path(prepare(table, 3, weights)).probabilities(leaf_sizes(60), 60)
     shares = oracle.class_shares(table.y, weights, 3)
     np.testing.assert_allclose(proba, np.broadcast_to(shares, proba.shape))
 

@@ -6,6 +6,7 @@ walk of each out-of-bag row from its leaf to the root finds where it would have 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from time import perf_counter
 
@@ -41,11 +42,12 @@ class BandwidthPath:
     aggregates: tuple[str, ...]
     n_trees: int = 0
     seconds: float = 0.0  # spent so far
-    sums: NDArray[np.float64] = field(init=False)  # (rows, leaf sizes, aggregates * fills * classes)
+    # (rows, leaf sizes, aggregates * fills * classes): what opinions add up to, as changes from leaf size to leaf size
+    steps: NDArray[np.float64] = field(init=False)
 
     def __post_init__(self) -> None:
         width = len(self.aggregates) * len(FILLS) * self.targets.n_classes
-        self.sums = np.zeros((len(self.rows), len(self.sizes), width))
+        self.steps = np.zeros((len(self.rows), len(self.sizes), width))
 
     def extend(self, n_trees: int, threads: int = 1) -> None:
         """Grow trees until there are so many, and add what they say about the rows they did not draw."""
@@ -59,30 +61,21 @@ class BandwidthPath:
         self.n_trees = n_trees
         self.seconds += perf_counter() - began
 
-    def probabilities(self, sizes: NDArray[np.int64], n_rows: int) -> NDArray[np.float64]:
-        """Out-of-bag probabilities of the first rows, (leaf sizes, aggregates, fills, rows, classes).
+    def probabilities(
+        self, sizes: NDArray[np.int64], n_rows: int, fills: Sequence[str] = FILLS
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Out-of-bag probabilities of the first rows, (aggregates, fills, leaf sizes, rows, classes), and their mass.
 
-        Where no tree speaks they are the class shares.
+        Where no tree speaks they are the class shares. The mass, (aggregates, fills, leaf sizes), is what opinions about
+        a row add up to, on average: for the aggregate mean, trees that have one; for proximity, the rows in their leaves.
         """
-        targets = self.targets
-        sums = self._sums(sizes, n_rows)
-        totals = sums.sum(axis=-1, keepdims=True)
+        targets, shape = self.targets, (len(self.aggregates), len(fills), len(sizes))
         shares = np.bincount(targets.labels, targets.weight, targets.n_classes) / targets.weight.sum()
-        return np.where(totals > 0, sums / np.where(totals > 0, totals, 1.0), shares)
-
-    def masses(self, sizes: NDArray[np.int64], n_rows: int) -> NDArray[np.float64]:
-        """What the opinions about one of the first rows add up to, on average, (leaf sizes, aggregates, fills).
-
-        For the aggregate mean, trees that have an opinion; for proximity, the rows in their leaves. At least a tiny number.
-        """
-        masses: NDArray[np.float64] = self._sums(sizes, n_rows).sum(axis=-1).mean(axis=-1)
-        return np.maximum(masses, 1e-12)
-
-    def _sums(self, sizes: NDArray[np.int64], n_rows: int) -> NDArray[np.float64]:
-        """Sums of opinions, (leaf sizes, aggregates, fills, rows, classes)."""
-        sums = self.sums[:n_rows, np.isin(self.sizes, sizes)]
-        shape = (*sums.shape[:2], len(self.aggregates), len(FILLS), self.targets.n_classes)
-        return sums.reshape(shape).transpose(1, 2, 3, 0, 4)
+        kinds = [a * len(FILLS) + FILLS.index(fill) for a in range(len(self.aggregates)) for fill in fills]
+        places = np.where(np.isin(self.sizes, sizes), np.searchsorted(sizes, self.sizes), -1)
+        proba, mass = np.empty((len(kinds), len(sizes), n_rows, targets.n_classes)), np.empty((len(kinds), len(sizes)))
+        path.read_path(self.steps[:n_rows], np.array(kinds), places, shares, proba, mass)
+        return proba.reshape(*shape, n_rows, targets.n_classes), mass.reshape(shape)
 
     def _add(self, forest: Forest, first: int, stop: int, threads: int) -> None:
         """Let the trees first .. stop-1 of a forest speak."""
@@ -97,12 +90,13 @@ class BandwidthPath:
         codes = np.array([AGGREGATES[name] for name in self.aggregates])
         path.link_nodes(forest.nodes["feature"][nodes], forest.nodes["child"][nodes], starts, parents, leaf_nodes)
 
-        def fill(tree: int) -> None:
-            path.fill_nodes(tree, starts, inbag, leaves, draws, labels, weight, parents, leaf_nodes, fills)
+        def fill(trees: slice) -> None:
+            for tree in range(trees.start, trees.stop):
+                path.fill_nodes(tree, starts, inbag, leaves, draws, labels, weight, parents, leaf_nodes, fills)
 
         def walk(block: slice) -> None:
             tree_side = starts, sizes, parents, leaf_nodes, fills
-            path.add_path(self.rows[block], *tree_side, leaves, draws, labels, weight, self.sizes, codes, self.sums[block])
+            path.add_path(self.rows[block], *tree_side, leaves, draws, labels, weight, self.sizes, codes, self.steps[block])
 
-        forest.run(fill, list(range(stop - first)), threads)
-        forest.run(walk, row_blocks(len(self.rows), 4 * threads), threads)
+        forest.run(fill, row_blocks(stop - first, threads), threads)
+        forest.run(walk, row_blocks(len(self.rows), 2 * threads), threads)

@@ -141,7 +141,7 @@ def draw_counts(trees: Sequence[int], seed: int, targets: Targets, limits: Limit
     return out
 
 
-def in_threads(work: Callable[[T], R], items: list[T], threads: int) -> Iterator[R]:
+def in_threads(work: Callable[[T], R], items: Sequence[T], threads: int) -> Iterator[R]:
     """Map compiled work over items on threads, results in order; on one thread without a pool."""
 
     def wrapping(item: T) -> R:

@@ -43,6 +43,7 @@ UNTUNED: dict[str, Any] = {"splitter": "best", "max_features": "sqrt", "leaf_siz
 SPLITTER_NAMES = {number: name for name, number in SPLITTERS.items()}
 MOST_ROWS = 8192  # that are scored
 FIRST_ROWS = 1024  # scored before the last round
+MANY_ROWS = 5000  # from which on work on one way to grow is worth sharing among threads
 FEW_TREES, FEW_ROWS, RARE_ROWS = 50, 100, 10  # below which there is a warning
 LEAST = 10  # rows, or groups, to choose by at all
 GRANT = 1.5  # power of the leaf size by which a likelihood is multiplied
@@ -206,15 +207,10 @@ def tune(
         limits = replace(rules, splitter=splitter, max_features=mtry, leaf_size=1).limits(len(targets.drawable), n_features)
         ways.append(BandwidthPath(columns, targets, limits, seed, rows, np.array(choices.leaf_size), choices.aggregate))
     calibrated = calibrated and targets.n_classes <= FEW_CLASSES  # a sigmoid of many classes takes longer than the trees
-    judge = Judge(targets, choices, scoring, calibrated, threads)
+    judge = Judge(targets, choices, scoring, calibrated)
     dropped: list[Candidate] = []
     for n_trees, is_last in rounds(len(ways), len(rows), rules.n_estimators):
-        results = []
-        for done, way in enumerate(ways):
-            way.extend(n_trees, threads)
-            results.append(judge(way, is_last))
-            if verbose:
-                show_progress(f"tuning with {n_trees} trees", done + 1, len(ways), "ways to grow")
+        results = extended(ways, n_trees, judge, is_last, threads=threads, verbose=verbose)
         weigh = Weigher.of(results, judge)
         if not is_last:
             order = np.argsort([-weigh.evidence(r).max() for r in results], kind="stable")
@@ -225,6 +221,30 @@ def tune(
     candidates = with_errors(results, shares, weigh, targets)
     parts = [weigh.part(result, mine) for result, mine in zip(results, shares, strict=True) if mine.any()]
     return Tuning((*candidates, *dropped), scoring, len(rows), calibrated, tuple(sorted(parts, key=lambda p: -p.share)))
+
+
+def extended(
+    ways: Sequence[BandwidthPath], n_trees: int, judge: Judge, is_last: bool, *, threads: int, verbose: int
+) -> list[Judged]:
+    """Give each way to grow so many trees, and score what is on its path.
+
+    Ways are worked on side by side, the slow ones first. Only few ways with many rows each are worth sharing the threads
+    within them.
+    """
+    together = len(ways) >= 2 * threads or len(judge.targets.labels) < MANY_ROWS
+    across, within = (threads, 1) if together else (1, threads)
+    results: dict[int, Judged] = {}
+
+    def one(k: int) -> None:
+        ways[k].extend(n_trees, within)
+        results[k] = judge(ways[k], is_last, within)
+
+    order = sorted(range(len(ways)), key=lambda k: (ways[k].seconds, ways[k].limits.mtry), reverse=True)
+    with announced_compiling():
+        for done, _ in enumerate(in_threads(one, order, across)):
+            if verbose:
+                show_progress(f"tuning with {n_trees} trees", done + 1, len(ways), "ways to grow")
+    return [results[k] for k in range(len(ways))]
 
 
 def grow_blend(columns: Columns, targets: Targets, rules: Rules, parts: Sequence[Part], seed: int, **how: Any) -> Forest:
@@ -277,16 +297,12 @@ class Judged(NamedTuple):
     """What is on the path of one way to grow, and how it did."""
 
     way: BandwidthPath
-    estimates: list[tuple[int, str, str]]  # leaf size, aggregate, fill; for each leaf size all others, in the same order
-    losses: NDArray[np.float64]  # (candidates, rows)
-    scores: NDArray[np.float64]  # (candidates,)
-    mass: NDArray[np.float64]  # (candidates,) what opinions about a row add up to, on average
+    kinds: list[tuple[str, str]]  # aggregate and fill
+    sizes: NDArray[np.int64]
+    losses: NDArray[np.float64]  # (kinds, leaf sizes, rows)
+    scores: NDArray[np.float64]  # (kinds, leaf sizes)
+    mass: NDArray[np.float64]  # (kinds, leaf sizes) what opinions about a row add up to, on average
     rows: NDArray[np.int64]
-
-    @property
-    def sizes(self) -> NDArray[np.int64]:
-        """Leaf size of each candidate."""
-        return np.array([size for size, _, _ in self.estimates])
 
 
 @dataclass(frozen=True)
@@ -297,20 +313,18 @@ class Judge:
     choices: Open
     scoring: str
     calibrated: bool
-    threads: int
 
-    def __call__(self, way: BandwidthPath, is_last: bool) -> Judged:
+    def __call__(self, way: BandwidthPath, is_last: bool, threads: int) -> Judged:
         """Score what is on the path of one way to grow; before the last round some rows and every other leaf size do."""
         n_rows = len(way.rows) if is_last else min(FIRST_ROWS, len(way.rows))
         sizes = way.sizes if is_last else way.sizes[::-2][::-1]
-        wanted = [FILLS.index(fill) for fill in self.choices.fill]
-        proba = way.probabilities(sizes, n_rows)[:, :, wanted]
-        estimates: list[tuple[int, str, str]] = list(product(sizes.tolist(), way.aggregates, self.choices.fill))
-        mass = way.masses(sizes, n_rows)[:, :, wanted].ravel()
-        losses = self._losses(np.ascontiguousarray(proba).reshape(len(estimates), *proba.shape[-2:]), way.rows[:n_rows])
+        kinds = list(product(way.aggregates, self.choices.fill))
+        proba, mass = way.probabilities(sizes, n_rows, self.choices.fill)
+        losses = self._losses(proba.reshape(len(kinds), len(sizes), *proba.shape[-2:]), way.rows[:n_rows], threads)
         weight = self.targets.weight[way.rows[:n_rows]]
         scores = losses @ weight / weight.sum()
-        return Judged(way, estimates, losses, scores, mass, way.rows[:n_rows])
+        mass = np.maximum(mass.reshape(scores.shape), 1e-12)
+        return Judged(way, kinds, sizes, losses, scores, mass, way.rows[:n_rows])
 
     def effective_rows(self, rows: NDArray[np.int64]) -> float:
         """How many independent rows the scored ones amount to: fewer if they are weighted, or come in groups."""
@@ -318,20 +332,20 @@ class Judge:
         each = weight if groups is None else np.bincount(groups[rows], weight).astype(np.float64)
         return float(each.sum() ** 2 / (each**2).sum())
 
-    def _losses(self, proba: NDArray[np.float64], rows: NDArray[np.int64]) -> NDArray[np.float64]:
+    def _losses(self, proba: NDArray[np.float64], rows: NDArray[np.int64], threads: int) -> NDArray[np.float64]:
+        """The loss of every row, (kinds, leaf sizes, rows)."""
         labels, weight = self.targets.labels[rows], self.targets.weight[rows]
         weight = weight * (weight.sum() / (weight**2).sum())
-        losses = np.empty(proba.shape[:2])
+        losses = np.empty(proba.shape[:3])
         floor = 1.0 / (self.targets.n_classes * len(rows) + 1)
 
-        def block(some: slice) -> None:
+        def block(kind: int) -> None:
             how = floor, self.calibrated, self.scoring == "brier"
             room = None if self.targets.n_classes == 2 else np.empty(self.targets.n_classes)
-            path.score_candidates(proba[some], labels, weight, *how, room, losses[some])
+            path.score_candidates(proba[kind], labels, weight, *how, room, losses[kind])
 
-        step = -(-len(proba) // (2 * self.threads))
         with announced_compiling():
-            list(in_threads(block, [slice(i, i + step) for i in range(0, len(proba), step)], self.threads))
+            list(in_threads(block, range(len(proba)), threads))
         return losses
 
 
@@ -354,45 +368,47 @@ class Weigher:
         return np.asarray(result.scores - granted)
 
     def logs(self, result: Judged) -> NDArray[np.float64]:
-        """Logarithms of the weights, (leaf sizes, aggregates and fills)."""
-        n_sizes = len(np.unique(result.sizes))
-        return (-TEMPER * self.n_rows / self.unit * self.penalised(result)).reshape(n_sizes, -1)
+        """Logarithms of the weights, (kinds, leaf sizes)."""
+        return np.asarray(-TEMPER * self.n_rows / self.unit * self.penalised(result))
 
     def evidence(self, result: Judged) -> NDArray[np.float64]:
-        """Logarithm of the weight of all leaf sizes together, for each aggregate and fill."""
-        return np.asarray(logsumexp(self.logs(result), axis=0))
+        """Logarithm of the weight of all leaf sizes together, (kinds,)."""
+        return np.asarray(logsumexp(self.logs(result), axis=1))
 
     def shares(self, results: Sequence[Judged]) -> list[NDArray[np.float64]]:
-        """Shares of all candidates, (candidates,) for each way to grow; zero for most."""
+        """Shares of all candidates, (kinds, leaf sizes) for each way to grow; zero for most."""
         best = int(logsumexp([self.evidence(r) for r in results], axis=0).argmax())
-        logs = [self.logs(r)[:, best] for r in results]
+        logs = [self.logs(r)[best] for r in results]
         weights = [np.exp(mine - max(map(np.max, logs))) for mine in logs]
         totals = np.array([mine.sum() for mine in weights])
         totals[np.argsort(-totals, kind="stable")[MOST_WAYS:]] = 0.0
         totals[totals < LIGHT * totals.sum()] = 0.0
         out = []
-        for mine, total in zip(weights, totals / totals.sum(), strict=True):
+        for result, mine, total in zip(results, weights, totals / totals.sum(), strict=True):
             heavy = np.where(mine < NEGLIGIBLE * mine.max(), 0.0, mine)
-            share = np.zeros((len(mine), len(self.evidence(results[0]))))
-            share[:, best] = total * heavy / heavy.sum() if total else 0.0
-            out.append(share.ravel())
+            share = np.zeros_like(result.scores)
+            share[best] = total * heavy / heavy.sum() if total else 0.0
+            out.append(share)
         return out
 
     def part(self, result: Judged, shares: NDArray[np.float64]) -> Part:
         """A way to grow, with what the opinions of its trees must count to have their shares."""
-        used = np.flatnonzero(shares)
+        used = np.nonzero(shares)
         factors = shares[used] / result.mass[used] / shares.sum()
         splitter = SPLITTER_NAMES[result.way.limits.splitter]
-        sizes = result.sizes[used].tolist()
-        return Part(splitter, result.way.limits.mtry, float(shares.sum()), dict(zip(sizes, factors.tolist(), strict=True)))
+        by_size = dict(zip(result.sizes[used[1]].tolist(), factors.tolist(), strict=True))
+        return Part(splitter, result.way.limits.mtry, float(shares.sum()), by_size)
 
     def candidates(self, result: Judged) -> list[Candidate]:
         """As they are shown to users, with what their way to grow has cost so far."""
         way = result.way
         splitter, mtry = SPLITTER_NAMES[way.limits.splitter], way.limits.mtry
+        lines = zip(
+            product(result.kinds, result.sizes.tolist()), result.scores.flat, self.penalised(result).flat, strict=True
+        )
         return [
-            Candidate(splitter, mtry, *estimate, float(score), np.nan, float(penalised), way.n_trees, way.seconds)
-            for estimate, score, penalised in zip(result.estimates, result.scores, self.penalised(result), strict=True)
+            Candidate(splitter, mtry, size, *kind, float(score), np.nan, float(penalised), way.n_trees, way.seconds)
+            for (kind, size), score, penalised in lines
         ]
 
 
@@ -401,13 +417,13 @@ def with_errors(
 ) -> list[Candidate]:
     """The candidates of the last round with their shares, and standard errors of their differences to the best of them."""
     best = int(np.argmax([mine.max() for mine in shares]))
-    reference = results[best].losses[shares[best].argmax()]
+    reference = results[best].losses[np.unravel_index(shares[best].argmax(), shares[best].shape)]
     weight, groups = targets.weight[results[best].rows], targets.groups
     members = None if groups is None else groups[results[best].rows]
     return [
         c._replace(error=mean_and_error(losses - reference, weight, members)[1], weight=float(share))
         for result, mine in zip(results, shares, strict=True)
-        for c, losses, share in zip(weigh.candidates(result), result.losses, mine, strict=True)
+        for c, losses, share in zip(weigh.candidates(result), np.concatenate(result.losses), mine.ravel(), strict=True)
     ]
 
 

@@ -77,64 +77,87 @@ def fill_nodes(tree, starts, inbag, leaves, draws, labels, weight, parents, leaf
 
 
 @jit
-def form_opinion(counts, aggregate, out):
-    """The votes, shares or counts of a node. An empty node has no opinion."""
-    total, most = 0.0, 0.0
-    for c in range(counts.shape[0]):
-        total += counts[c]
-        most = max(most, counts[c])
-    if total <= 0.0 or aggregate == PROXIMITY:
-        for c in range(counts.shape[0]):
-            out[c] = counts[c]
-    elif aggregate == MEAN:
-        for c in range(counts.shape[0]):
-            out[c] = counts[c] / total
-    else:
-        ties = 0
-        for c in range(counts.shape[0]):
-            ties += counts[c] == most
-        for c in range(counts.shape[0]):
-            out[c] = (counts[c] == most) / ties
+def form_opinions(fills, own, label, aggregates, opinion):
+    """What a node says about a row of weight `own`, under every aggregate and fill: (aggregates, fills, classes), flat.
 
-
-@jit
-def form_opinions(fills, own, label, aggregates, counts, opinion):
-    """What a node says about a row of weight `own`, under every aggregate and fill: (aggregates, fills, classes), flat."""
+    That is its counts, its shares or its vote; an empty node says nothing.
+    """
     n_fills, n_classes = fills.shape
     for f in range(n_fills):
+        less = 0.0 if f == INBAG else own
+        total, most = 0.0, 0.0
         for c in range(n_classes):
-            counts[c] = fills[f, c]
-        if f != INBAG:
-            counts[label] = max(0.0, counts[label] - own)
+            count = max(0.0, fills[f, c] - less) if c == label else fills[f, c]
+            total += count
+            most = max(most, count)
         for a in range(aggregates.shape[0]):
-            at = (a * n_fills + f) * n_classes
-            form_opinion(counts, aggregates[a], opinion[at : at + n_classes])
+            at, unit = (a * n_fills + f) * n_classes, 1.0
+            if aggregates[a] == MEAN and total > 0.0:
+                unit = 1.0 / total
+            for c in range(n_classes):
+                opinion[at + c] = unit * (max(0.0, fills[f, c] - less) if c == label else fills[f, c])
+            if aggregates[a] == VOTE and total > 0.0:
+                ties = 0
+                for c in range(n_classes):
+                    ties += opinion[at + c] == most
+                for c in range(n_classes):
+                    opinion[at + c] = (opinion[at + c] == most) / ties
 
 
 @allocating
-def add_path(rows, starts, sizes, parents, leaf_nodes, fills, leaves, draws, labels, weight, grid, aggregates, out):
-    """Add opinions about some rows over the trees that did not draw them, (rows, leaf sizes, opinions)."""
-    counts, opinion = np.empty(fills.shape[2]), np.empty(out.shape[2])
+def add_path(rows, starts, sizes, parents, leaf_nodes, fills, leaves, draws, labels, weight, grid, aggregates, steps):
+    """Add opinions about some rows over the trees that did not draw them, (rows, leaf sizes, opinions).
+
+    Noted is by how much an opinion changes from one leaf size to the next: mostly it does not.
+    """
+    opinion, last = np.empty(steps.shape[2]), np.empty(steps.shape[2])
     for i in range(rows.shape[0]):
         row = rows[i]
         for t in range(leaves.shape[1]):
             if draws[t, row] > 0:
                 continue
             node, told = leaf_nodes[starts[t, 1] + leaves[row, t]], -1
+            for k in range(last.shape[0]):
+                last[k] = 0.0
             for s in range(grid.shape[0]):
                 while parents[node] >= 0 and sizes[parents[node]] <= grid[s]:
                     node = parents[node]
                 if node != told:
-                    form_opinions(fills[node], weight[row], labels[row], aggregates, counts, opinion)
+                    form_opinions(fills[node], weight[row], labels[row], aggregates, opinion)
+                    for k in range(opinion.shape[0]):
+                        steps[i, s, k] += opinion[k] - last[k]
+                        last[k] = opinion[k]
                     told = node
-                for k in range(opinion.shape[0]):
-                    out[i, s, k] += opinion[k]
+
+
+@allocating
+def read_path(steps, kinds, places, shares, proba, mass):
+    """Turn opinions into probabilities, (kinds, leaf sizes, rows, classes), for some kinds and leaf sizes.
+
+    A kind is an aggregate and a fill. `places` has the place of every leaf size in the result, or -1. Where nothing was said
+    a probability is the class share. `mass` is what opinions about a row add up to, on average over the rows.
+    """
+    n_rows, n_sizes, n_classes = steps.shape[0], steps.shape[1], shares.shape[0]
+    sums = np.empty(n_classes)
+    mass[:] = 0.0
+    for i in range(n_rows):
+        for k in range(kinds.shape[0]):
+            sums[:] = 0.0
+            for s in range(n_sizes):
+                total, at = 0.0, places[s]
+                for c in range(n_classes):
+                    sums[c] += steps[i, s, kinds[k] * n_classes + c]
+                    total += max(0.0, sums[c])
+                if at < 0:
+                    continue
+                mass[k, at] += total / n_rows
+                for c in range(n_classes):
+                    proba[k, at, i, c] = max(0.0, sums[c]) / total if total > 0.0 else shares[c]
 
 
 @jit
-def sharpen_two(logit, labels, weight):
+def sharpen_two(logit, labels, weight, slope, shift):
     """Slope and shift of the log odds with the least log loss, by Newton's method; a weak prior keeps them finite."""
-    slope, shift = 1.0, 0.0
     for _ in range(50):
         ga, gb = RIDGE * shift, RIDGE * (slope - 1.0)
         haa, hab, hbb = RIDGE, 0.0, RIDGE
@@ -175,9 +198,9 @@ def scale_row(x, slope, shift, q):
 
 
 @jit
-def sharpen_many(x, labels, weight, shift, q, seen):
+def sharpen_many(x, labels, weight, slope, shift, q, seen):
     """The same for several classes: in turn, a step for the slope, and shifts that make the mean of each class right."""
-    slope, still = 1.0, 0
+    still = 0
     for turn in range(60):
         gradient, curvature = RIDGE * (slope - 1.0), RIDGE
         for c in range(q.shape[0]):
@@ -211,14 +234,6 @@ def sharpen_many(x, labels, weight, shift, q, seen):
 
 
 @jit
-def read_scale(proba, floor, linear, x):
-    """What a sigmoid sees of probabilities: their logarithms, or twice themselves (see calibration.py)."""
-    for i in range(x.shape[0]):
-        for c in range(x.shape[1]):
-            x[i, c] = 2.0 * proba[i, c] if linear else np.log(max(floor, proba[i, c]))
-
-
-@jit
 def row_loss(q, label, floor, squared):
     """The log loss or Brier score of one row."""
     if not squared:
@@ -230,44 +245,62 @@ def row_loss(q, label, floor, squared):
 
 
 @jit
-def sharpened_losses(x, labels, weight, floor, squared, spare, many, losses):
-    """Fit a sigmoid and note the loss of every row after it. Returns their weighted sum."""
-    logit, shift, q = spare
-    for c in range(x.shape[1]):
-        shift[c] = 0.0
-    if many is None:
-        for i in range(x.shape[0]):
-            logit[i] = x[i, 1] - x[i, 0]
-        slope, shift[1] = sharpen_two(logit, labels, weight)
-    else:
-        slope = sharpen_many(x, labels, weight, shift, q, many)
-    total = 0.0
+def sharpened_two(proba, linear, labels, weight, floor, squared, logit, start, losses):
+    """Fit a sigmoid to the probabilities of two classes and note the loss of every row after it.
+
+    `start` has the slope and shift to begin with, and then those that were found. A sigmoid sees the logarithms of
+    probabilities, or twice themselves (see calibration.py).
+    """
+    for i in range(logit.shape[0]):
+        no, yes = proba[i, 0], proba[i, 1]
+        logit[i] = 2.0 * (yes - no) if linear else np.log(max(floor, yes) / max(floor, no))
+    slope, shift = sharpen_two(logit, labels, weight, start[0], start[1])
+    start[0], start[1] = slope, shift
+    for i in range(logit.shape[0]):
+        q = 1.0 / (1.0 + np.exp(-(shift + slope * logit[i])))
+        miss = 1.0 - q if labels[i] == 1 else q
+        losses[i] = miss * miss if squared else -np.log(max(floor, 1.0 - miss))
+
+
+@jit
+def sharpened_many(proba, linear, labels, weight, floor, squared, start, spare, losses):
+    """The same for several classes; `start` has the slope and the shifts of all of them."""
+    x, q, seen = spare
     for i in range(x.shape[0]):
-        scale_row(x[i], slope, shift, q)
+        for c in range(x.shape[1]):
+            x[i, c] = 2.0 * proba[i, c] if linear else np.log(max(floor, proba[i, c]))
+    start[0] = sharpen_many(x, labels, weight, start[0], start[1:], q, seen)
+    for i in range(x.shape[0]):
+        scale_row(x[i], start[0], start[1:], q)
         losses[i] = row_loss(q, labels[i], floor, squared)
-        total += weight[i] * losses[i]
-    return total
 
 
 @allocating
 def score_candidates(proba, labels, weight, floor, sharpened, squared, many, losses):
     """Loss of every row under every candidate, (candidates, rows); if asked for, after the better of two sigmoids.
 
-    `many` is room for one number per class, or None where there are two classes: then their way is not compiled.
+    The sigmoids of a candidate are sought from those of the one before: neighbours should be alike. `many` is room for one
+    number per class, or None where there are two classes: then their way is not compiled.
     """
     n_candidates, n_rows, n_classes = proba.shape
-    x, mine = np.empty((n_rows, n_classes)), np.empty(n_rows)
-    spare = np.empty(n_rows), np.empty(n_classes), np.empty(n_classes)
+    logit, mine = np.empty(n_rows), np.empty(n_rows)
+    starts = np.zeros((2, 1 + n_classes))
+    starts[:, 0] = 1.0
     for k in range(n_candidates):
         least = np.inf
         for scale in range(2 if sharpened else 1):
-            total = 0.0
-            if sharpened:
-                read_scale(proba[k], floor, scale == 1, x)
-                total = sharpened_losses(x, labels, weight, floor, squared, spare, many, mine)
-            else:
+            how = labels, weight, floor, squared
+            if not sharpened:
                 for i in range(n_rows):
                     mine[i] = row_loss(proba[k, i], labels[i], floor, squared)
+            elif many is None:
+                sharpened_two(proba[k], scale == 1, *how, logit, starts[scale], mine)
+            else:
+                spare = np.empty((n_rows, n_classes)), np.empty(n_classes), many
+                sharpened_many(proba[k], scale == 1, *how, starts[scale], spare, mine)
+            total = 0.0
+            for i in range(n_rows):
+                total += weight[i] * mine[i]
             if total < least:
                 least = total
                 for i in range(n_rows):
