@@ -98,9 +98,9 @@ class Candidates:
             limits = Rules(TREES, mtry, 1, splitter).limits(n, n_features)
             path = BandwidthPath(columns, targets, limits, task.seed, np.arange(n + n_test), sizes, AGGREGATES)
             path.extend(TREES, 2)
-            found.append(path.probabilities(sizes, n + n_test).reshape(-1, n + n_test, len(self.shares)))
-            spoken.append(path._sums(sizes, n + n_test).sum(axis=-1).reshape(-1, n + n_test))
-            self.names += list(product([splitter], [mtry], sizes.tolist(), AGGREGATES, FILLS))
+            spoken.append(path.sums.sum(axis=-1).transpose(2, 3, 1, 0).reshape(-1, n + n_test))
+            found.append(path.probabilities(sizes, n + n_test)[0].reshape(-1, n + n_test, len(self.shares)))
+            self.names += [(splitter, mtry, size, *kind) for *kind, size in product(AGGREGATES, FILLS, sizes.tolist())]
         both = np.concatenate(found)
         self.oob, self.test = both[:, :n], both[:, n:]
         self.mass, self.test_mass = np.split(np.concatenate(spoken), [n], axis=1)  # what stands behind a probability

@@ -61,6 +61,12 @@ class BandwidthPath:
         self.n_trees = n_trees
         self.seconds += perf_counter() - began
 
+    @property
+    def sums(self) -> NDArray[np.float64]:
+        """What opinions about each row add up to, (rows, leaf sizes, aggregates, fills, classes)."""
+        sums: NDArray[np.float64] = self.steps.cumsum(axis=1)
+        return sums.reshape(*sums.shape[:2], len(self.aggregates), len(FILLS), self.targets.n_classes)
+
     def probabilities(
         self, sizes: NDArray[np.int64], n_rows: int, fills: Sequence[str] = FILLS
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

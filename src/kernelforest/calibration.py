@@ -23,6 +23,7 @@ matter. Where only one class was seen there is nothing to learn, and probabiliti
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -41,6 +42,7 @@ Numbers = NDArray[np.int64]
 Mask = NDArray[np.bool_]
 
 METHODS = ("sigmoid", "beta", "isotonic", "venn-abers")  # from the stiffest to the most flexible
+SCALINGS = METHODS[:2]
 FEW_CLASSES = 10  # with more, "auto" tries the sigmoid alone, on fewer folds
 
 # precision of the prior around the identity: decides only where rows do not (separation, equal p, rare classes)
@@ -235,8 +237,11 @@ def cross_fitted(
 
 def _crossed(method: str | None, p: Floats, y: Numbers, w: Floats, fold: Numbers) -> Floats:
     out = p.copy()
-    for f in range(fold.max(initial=0) + 1 if fold.any() else 0):  # one fold leaves nothing to fit on
-        out[fold == f] = _fit(method, p[fold != f], y[fold != f], w[fold != f])(p[fold == f])
+    if not fold.any():  # one fold leaves nothing to fit on
+        return out
+    starts = [change for _, change in _scalings(method, p, y, w)] if method in SCALINGS else []
+    for f in range(fold.max() + 1):
+        out[fold == f] = _fit(method, p[fold != f], y[fold != f], w[fold != f], starts)(p[fold == f])
     return out
 
 
@@ -282,8 +287,8 @@ def reliability(p: ArrayLike, hit: ArrayLike, weight: ArrayLike | None = None, b
     low, high = _wilson(share, total**2 / np.bincount(bin_of, w**2))
     logs = _logs(proba, _floor(proba))
     parts = np.array([[1.0, 0.0], [1.0, 0.0], [0.0, -0.5], [0.0, 0.5]])  # a slope for both classes, a shift between them
-    tilt, tilt_curvature = _newton(logs, y, w, parts, np.full(2, -np.inf))
-    lift, lift_curvature = _newton(logs, y, w, parts[:, 1:], np.full(1, -np.inf))
+    tilt, tilt_curvature = _newton(logs, y, w, parts, np.full(2, -np.inf), np.zeros(2))
+    lift, lift_curvature = _newton(logs, y, w, parts[:, 1:], np.full(1, -np.inf), np.zeros(1))
     spread = float(np.sqrt(np.linalg.inv(tilt_curvature)[0, 0])), float(1.0 / np.sqrt(lift_curvature[0, 0]))
     bars = (np.bincount(bin_of, w * proba[:, 1]) / total, share, low, high, np.bincount(bin_of))
     return Reliability(*bars, float(1.0 + tilt[0]), spread[0], float(lift[0]), spread[1])
@@ -301,11 +306,12 @@ def _seen(proba: ArrayLike, labels: ArrayLike, weight: ArrayLike | None) -> tupl
     return keep, p[keep], y[keep], w * (w.sum() / (w**2).sum()) if len(w) else w
 
 
-def _fit(method: str | None, p: Floats, y: Numbers, w: Floats) -> Calibrator:
+def _fit(method: str | None, p: Floats, y: Numbers, w: Floats, starts: Sequence[Floats] = ()) -> Calibrator:
     if method is None or len(np.unique(y)) < 2:
         return Identity()
-    if method in ("sigmoid", "beta"):
-        return _scaling(p, y, w, shared=method == "sigmoid")
+    if method in SCALINGS:
+        fits = [fit for fit, _ in _scalings(method, p, y, w, starts)]
+        return min(fits, key=lambda fit: float(w @ losses(fit(p), y, "log_loss")))
     fit = _isotonic if method == "isotonic" else _venn_abers
     columns = [1] if p.shape[1] == 2 else range(p.shape[1])
     return OneVsRest(tuple(fit(p[:, k], y == k, w) if (y == k).any() else _UNSEEN for k in columns))
@@ -363,29 +369,30 @@ def _logs(p: Floats, floor: float) -> Floats:
     return np.log(np.clip(p, floor, 1.0))
 
 
-def _scaling(p: Floats, y: Numbers, w: Floats, shared: bool) -> Scaling:
+def _scalings(method: str, p: Floats, y: Numbers, w: Floats, starts: Sequence[Floats] = ()) -> list[tuple[Scaling, Floats]]:
+    """One scaling for each scale on which it is sought, and its change: where to start on almost the same rows."""
     n_classes = p.shape[1]
     floor = _floor(p)
-    slopes = np.ones((n_classes, 1)) if shared else np.eye(n_classes)
+    slopes = np.ones((n_classes, 1)) if method == "sigmoid" else np.eye(n_classes)
     parts = block_diag(slopes, np.eye(n_classes))
     lower = np.repeat([-1.0, -np.inf], (slopes.shape[1], n_classes))  # a slope is >= 0
     fits = []
-    for linear in (False, True) if shared else (False,):
-        change, _ = _newton(2.0 * p if linear else _logs(p, floor), y, w, parts, lower)
+    for linear in (False, True) if method == "sigmoid" else (False,):
+        start = starts[linear] if starts else np.zeros(parts.shape[1])
+        change, _ = _newton(2.0 * p if linear else _logs(p, floor), y, w, parts, lower, start)
         slope, shift = (parts @ change).reshape(2, n_classes)
-        fits.append(Scaling(np.maximum(1.0 + slope, 0.0), shift - shift.mean(), floor, linear))
-    return min(fits, key=lambda fit: float(w @ losses(fit(p), y, "log_loss")))
+        fits.append((Scaling(np.maximum(1.0 + slope, 0.0), shift - shift.mean(), floor, linear), change))
+    return fits
 
 
-def _newton(x: Floats, y: Numbers, w: Floats, parts: Floats, lower: Floats) -> tuple[Floats, Floats]:
+def _newton(x: Floats, y: Numbers, w: Floats, parts: Floats, lower: Floats, change: Floats) -> tuple[Floats, Floats]:
     """Least log loss of softmax(x (1 + slope) + shift), where (slope, shift) = parts @ change and change >= lower.
 
-    A ridge holds the change near zero. Every step solves its quadratic model within the bounds. Returns the change and the
-    second derivative there, the inverse of its covariance.
+    The search begins at the given change. A ridge holds it near zero. Every step solves its quadratic model within the
+    bounds. Returns the change and the second derivative there, the inverse of its covariance.
     """
     n_classes = x.shape[1]
     own = np.arange(n_classes) == y[:, None]
-    change = np.zeros(parts.shape[1])
 
     def loss(change: Floats) -> tuple[float, Floats]:
         slope, shift = (parts @ change).reshape(2, n_classes)
