@@ -11,7 +11,8 @@ from scipy.special import expit, logit, softmax
 from sklearn.isotonic import IsotonicRegression
 from sklearn.linear_model import LogisticRegression
 
-from kernelforest.calibration import METHODS, _folds, choose_calibrator, fit_calibrator, reliability
+from kernelforest.calibration import METHODS, _folds, choose_calibrator, fit_calibrator
+from kernelforest.reliability import reliability
 from kernelforest.scoring import losses, score
 
 GRID = np.linspace(0.0, 1.0, 201)

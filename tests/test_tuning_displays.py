@@ -11,10 +11,10 @@ import pytest
 from sklearn.exceptions import NotFittedError
 
 from kernelforest import KernelForestClassifier
-from kernelforest.calibration import reliability
 from kernelforest.displays import BandwidthPathDisplay, ReliabilityDisplay, SharpnessDisplay, SurfaceDisplay
 from kernelforest.displays.canvas import ORANGE, PALE, spread
 from kernelforest.displays.tuning import Section
+from kernelforest.reliability import reliability
 from kernelforest.tuning import Candidate, Tuning
 
 OF_TUNING = [BandwidthPathDisplay, SurfaceDisplay]

@@ -29,24 +29,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.linalg import block_diag, cho_solve, cholesky, solve_triangular
-from scipy.optimize import lsq_linear
-from scipy.special import log_softmax
 from sklearn.isotonic import IsotonicRegression
 
 from kernelforest.frames import as_table
+from kernelforest.scaling import Floats, Mask, Numbers, Scaling, scalings, seen
 from kernelforest.scoring import SCORINGS, losses, mean_and_error
-
-Floats = NDArray[np.float64]
-Numbers = NDArray[np.int64]
-Mask = NDArray[np.bool_]
 
 METHODS = ("sigmoid", "beta", "isotonic", "venn-abers")  # from the stiffest to the most flexible
 SCALINGS = METHODS[:2]
 FEW_CLASSES = 10  # with more, "auto" tries the sigmoid alone, on fewer folds
-
-# precision of the prior around the identity: decides only where rows do not (separation, equal p, rare classes)
-_RIDGE = 0.1
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,21 +47,6 @@ class Identity:
     def __call__(self, proba: Floats) -> Floats:
         """The same probabilities."""
         return proba
-
-
-@dataclass(frozen=True, eq=False)
-class Scaling:
-    """Multiply log p (or 2 p) by a slope, add a shift, take powers and divide by the sum."""
-
-    slope: Floats  # (n_classes,) >= 0
-    shift: Floats  # (n_classes,) sums to zero
-    floor: float  # smaller probabilities are read as this one: n rows cannot tell them apart
-    linear: bool = False  # scale 2 p, not log p
-
-    def __call__(self, proba: Floats) -> Floats:
-        """Calibrated probabilities, (n_rows, n_classes)."""
-        x = 2.0 * proba if self.linear else _logs(proba, self.floor)
-        return np.exp(log_softmax(x * self.slope + self.shift, axis=1))  # type: ignore[no-any-return]
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,7 +113,7 @@ def fit_calibrator(method: str, proba: ArrayLike, labels: ArrayLike, weight: Arr
     """
     if method not in METHODS:
         raise ValueError(f"method must be one of {', '.join(map(repr, METHODS))}, got {method!r}")
-    return _fit(method, *_seen(proba, labels, weight)[1:])
+    return _fit(method, *seen(proba, labels, weight)[1:])
 
 
 class Candidate(NamedTuple):
@@ -197,7 +173,7 @@ def choose_calibrator(
         raise ValueError(f"scoring must be one of {', '.join(map(repr, SCORINGS))}, got {scoring!r}")
     if folds < 2:
         raise ValueError(f"folds must be an integer >= 2, got {folds}")
-    keep, p, y, w = _seen(proba, labels, weight)
+    keep, p, y, w = seen(proba, labels, weight)
     if groups is not None and np.shape(groups) != keep.shape:
         raise ValueError(f"groups must be {keep.shape} like labels, got {np.shape(groups)}")
     if method != "auto":
@@ -229,7 +205,7 @@ def cross_fitted(
 ) -> Floats:
     """Calibrate every row by a map that was fitted without it; rows that cannot be scored stay as they are."""
     out = np.array(proba, dtype=np.float64)
-    keep, p, y, w = _seen(proba, labels, weight)
+    keep, p, y, w = seen(proba, labels, weight)
     group = np.arange(len(y)) if groups is None else np.unique(np.asarray(groups)[keep], return_inverse=True)[1]
     out[keep] = _crossed(method, p, y, w, _folds(y, group, folds, seed))
     return out
@@ -239,78 +215,17 @@ def _crossed(method: str | None, p: Floats, y: Numbers, w: Floats, fold: Numbers
     out = p.copy()
     if not fold.any():  # one fold leaves nothing to fit on
         return out
-    starts = [change for _, change in _scalings(method, p, y, w)] if method in SCALINGS else []
+    starts = [change for _, change in scalings(method, p, y, w)] if method in SCALINGS else []
     for f in range(fold.max() + 1):
         out[fold == f] = _fit(method, p[fold != f], y[fold != f], w[fold != f], starts)(p[fold == f])
     return out
-
-
-@dataclass(frozen=True, eq=False)
-class Reliability:
-    """Observed shares against probabilities, in bins of about equal weight, and how a logistic fit would correct them."""
-
-    p: Floats  # (n_bins,) mean probability
-    share: Floats  # (n_bins,) observed
-    low: Floats  # (n_bins,) Wilson interval of the share, 95 %
-    high: Floats  # (n_bins,)
-    count: Numbers  # (n_bins,) rows
-    slope: float  # of hits on logit p: below one, probabilities are too extreme; above one, too timid
-    slope_error: float  # standard error
-    intercept: float  # with the slope fixed at one: above zero, probabilities are too small on the whole
-    intercept_error: float  # standard error
-
-    def frame(self) -> Any:
-        """One line per bin: a pandas data frame, or a dict of columns where pandas is not installed."""
-        return as_table({name: getattr(self, name) for name in ("p", "share", "low", "high", "count")})
-
-
-def reliability(p: ArrayLike, hit: ArrayLike, weight: ArrayLike | None = None, bins: int = 10) -> Reliability:
-    """Compare the probabilities of one class with what was observed.
-
-    Equal probabilities share a bin, so there may be fewer bins than asked for. Slope and intercept stay finite where hits
-    and misses are separated: a weak prior holds them near one and zero, and their standard errors are large.
-
-    >>> found = reliability([0.1, 0.1, 0.1, 0.1, 0.9, 0.9, 0.9, 0.9], [0, 0, 0, 1, 1, 1, 1, 0], bins=2)
-    >>> found.p.tolist(), found.share.tolist(), found.slope < 1
-    ([0.1, 0.9], [0.25, 0.75], True)
-    """
-    if bins < 1:
-        raise ValueError(f"bins must be an integer >= 1, got {bins}")
-    chance = np.asarray(p, dtype=np.float64)
-    _, proba, y, w = _seen(np.column_stack((1.0 - chance, chance)), np.asarray(hit).astype(np.int64), weight)
-    values, at = np.unique(proba[:, 1], return_inverse=True)
-    mass = np.bincount(at, w, len(values))
-    middle = (np.cumsum(mass) - mass / 2) / max(mass.sum(), np.finfo(np.float64).tiny)
-    bin_of = np.unique(np.minimum((bins * middle).astype(np.int64), bins - 1), return_inverse=True)[1][at]  # no empty bins
-    total = np.bincount(bin_of, w)
-    share = np.bincount(bin_of, w * y) / total
-    low, high = _wilson(share, total**2 / np.bincount(bin_of, w**2))
-    logs = _logs(proba, _floor(proba))
-    parts = np.array([[1.0, 0.0], [1.0, 0.0], [0.0, -0.5], [0.0, 0.5]])  # a slope for both classes, a shift between them
-    tilt, tilt_curvature = _newton(logs, y, w, parts, np.full(2, -np.inf), np.zeros(2))
-    lift, lift_curvature = _newton(logs, y, w, parts[:, 1:], np.full(1, -np.inf), np.zeros(1))
-    spread = float(np.sqrt(np.linalg.inv(tilt_curvature)[0, 0])), float(1.0 / np.sqrt(lift_curvature[0, 0]))
-    bars = (np.bincount(bin_of, w * proba[:, 1]) / total, share, low, high, np.bincount(bin_of))
-    return Reliability(*bars, float(1.0 + tilt[0]), spread[0], float(lift[0]), spread[1])
-
-
-def _seen(proba: ArrayLike, labels: ArrayLike, weight: ArrayLike | None) -> tuple[Mask, Floats, Numbers, Floats]:
-    """Which rows count, and these: probabilities, class numbers, weights that sum to the effective number of rows."""
-    p = np.asarray(proba, dtype=np.float64)
-    y = np.asarray(labels, dtype=np.int64)
-    w = np.ones(len(y)) if weight is None else np.asarray(weight, dtype=np.float64)
-    if p.ndim != 2 or y.shape != p.shape[:1] or w.shape != y.shape:
-        raise ValueError(f"proba, labels and weight must be (n, K), (n,) and (n,), got {p.shape}, {y.shape} and {w.shape}")
-    keep = (w > 0) & ~np.isnan(p).any(axis=1)
-    w = w[keep] / w.max(initial=np.finfo(np.float64).tiny)  # squares neither overflow nor vanish
-    return keep, p[keep], y[keep], w * (w.sum() / (w**2).sum()) if len(w) else w
 
 
 def _fit(method: str | None, p: Floats, y: Numbers, w: Floats, starts: Sequence[Floats] = ()) -> Calibrator:
     if method is None or len(np.unique(y)) < 2:
         return Identity()
     if method in SCALINGS:
-        fits = [fit for fit, _ in _scalings(method, p, y, w, starts)]
+        fits = [fit for fit, _ in scalings(method, p, y, w, starts)]
         return min(fits, key=lambda fit: float(w @ losses(fit(p), y, "log_loss")))
     fit = _isotonic if method == "isotonic" else _venn_abers
     columns = [1] if p.shape[1] == 2 else range(p.shape[1])
@@ -360,73 +275,6 @@ def _shares_with_a_hit(mass: NDArray[Any], hits: NDArray[Any]) -> Floats:
     return np.array(shares)
 
 
-def _floor(p: Floats) -> float:
-    """Smallest probability told from zero: with two classes, half a row among n."""
-    return 1.0 / max(p.size, 2)
-
-
-def _logs(p: Floats, floor: float) -> Floats:
-    return np.log(np.clip(p, floor, 1.0))
-
-
-def _scalings(method: str, p: Floats, y: Numbers, w: Floats, starts: Sequence[Floats] = ()) -> list[tuple[Scaling, Floats]]:
-    """One scaling for each scale on which it is sought, and its change: where to start on almost the same rows."""
-    n_classes = p.shape[1]
-    floor = _floor(p)
-    slopes = np.ones((n_classes, 1)) if method == "sigmoid" else np.eye(n_classes)
-    parts = block_diag(slopes, np.eye(n_classes))
-    lower = np.repeat([-1.0, -np.inf], (slopes.shape[1], n_classes))  # a slope is >= 0
-    fits = []
-    for linear in (False, True) if method == "sigmoid" else (False,):
-        start = starts[linear] if starts else np.zeros(parts.shape[1])
-        change, _ = _newton(2.0 * p if linear else _logs(p, floor), y, w, parts, lower, start)
-        slope, shift = (parts @ change).reshape(2, n_classes)
-        fits.append((Scaling(np.maximum(1.0 + slope, 0.0), shift - shift.mean(), floor, linear), change))
-    return fits
-
-
-def _newton(x: Floats, y: Numbers, w: Floats, parts: Floats, lower: Floats, change: Floats) -> tuple[Floats, Floats]:
-    """Least log loss of softmax(x (1 + slope) + shift), where (slope, shift) = parts @ change and change >= lower.
-
-    The search begins at the given change. A ridge holds it near zero. Every step solves its quadratic model within the
-    bounds. Returns the change and the second derivative there, the inverse of its covariance.
-    """
-    n_classes = x.shape[1]
-    own = np.arange(n_classes) == y[:, None]
-
-    def loss(change: Floats) -> tuple[float, Floats]:
-        slope, shift = (parts @ change).reshape(2, n_classes)
-        log_q = log_softmax(x * (1.0 + slope) + shift, axis=1)
-        return float(_RIDGE / 2 * change @ change - w @ log_q[own]), np.exp(log_q)
-
-    def derivatives(change: Floats, q: Floats) -> tuple[Floats, Floats]:
-        rest = w[:, None] * (q - own)
-        gradient = np.concatenate([(rest * x).sum(axis=0), rest.sum(axis=0)])
-        both = np.hstack((q * x, q))
-        mass = w[:, None] * q
-        a, b, c = (mass * x * x).sum(axis=0), (mass * x).sum(axis=0), mass.sum(axis=0)
-        curvature = np.block([[np.diag(a), np.diag(b)], [np.diag(b), np.diag(c)]]) - both.T @ (w[:, None] * both)
-        return parts.T @ gradient + _RIDGE * change, parts.T @ curvature @ parts + _RIDGE * np.eye(len(change))
-
-    value, q = loss(change)
-    for _ in range(100):
-        gradient, curvature = derivatives(change, q)
-        root = cholesky(curvature)
-        step = -cho_solve((root, False), gradient)
-        if (change + step < lower).any():  # |root step + root^-T gradient|^2 is the quadratic model
-            toward = -solve_triangular(root, gradient, trans="T")
-            step = lsq_linear(root, toward, bounds=(lower - change, np.inf), method="bvls").x
-        promised = float(-gradient @ step)
-        new_value, new_q = loss(change + step)
-        while new_value > value - 1e-4 * promised and promised > 1e-9:
-            step, promised = step / 2, promised / 2
-            new_value, new_q = loss(change + step)
-        change, value, q = change + step, new_value, new_q
-        if promised <= 1e-9:  # of the log loss of one row
-            break
-    return change, derivatives(change, q)[1]
-
-
 def _folds(y: Numbers, group: Numbers, folds: int, seed: int) -> Numbers:
     """The fold of every row: groups stay together, classes (of the first row of a group) are spread evenly."""
     first = np.unique(group, return_index=True)[1]
@@ -442,10 +290,3 @@ def _candidate(method: str | None, mine: Floats, plain: Floats, w: Floats, group
         return Candidate(method, np.nan, 0.0, np.inf)
     difference, error = mean_and_error(mine - plain, w, group)
     return Candidate(method, float(np.average(mine, weights=w)), difference, error)
-
-
-def _wilson(share: Floats, n: Floats) -> tuple[Floats, Floats]:
-    z = 1.959963984540054  # the normal quantile of 0.975
-    middle = (share + z**2 / (2 * n)) / (1 + z**2 / n)
-    half = z / (1 + z**2 / n) * np.sqrt(share * (1 - share) / n + z**2 / (4 * n**2))
-    return np.maximum(middle - half, 0.0), np.minimum(middle + half, 1.0)

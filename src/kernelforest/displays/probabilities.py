@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from kernelforest.calibration import Reliability, reliability
 from kernelforest.displays.canvas import BLUE, SKY, axes
 from kernelforest.frames import as_table
+from kernelforest.reliability import Reliability, reliability
 
 Floats = NDArray[np.float64]
 
