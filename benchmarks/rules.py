@@ -30,9 +30,10 @@ from kernelforest.calibration import cross_fitted, fit_calibrator
 from kernelforest.data import read_schema
 from kernelforest.forest import FILLS
 from kernelforest.growing import Rules, make_targets
+from kernelforest.judging import GRANT, LIGHT, MOST_WAYS, NEGLIGIBLE, TEMPER
 from kernelforest.problems import DEVELOPMENT, Problem
 from kernelforest.scoring import losses, mean_and_error
-from kernelforest.tuning import GRANT, LIGHT, MOST_WAYS, NEGLIGIBLE, TEMPER, mtry_candidates
+from kernelforest.tuning import mtry_candidates
 from tables import heading, say, table
 
 Array = NDArray[np.float64]

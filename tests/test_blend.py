@@ -14,9 +14,10 @@ from hypothesis import strategies as st
 import oracle
 from kernelforest import KernelForestClassifier
 from kernelforest.forest import Forest, Reading
+from kernelforest.judging import Part
 from kernelforest.kernel import ForestKernel, training_of
 from kernelforest.problems import PAPER
-from kernelforest.tuning import Part, grow_blend
+from kernelforest.tuning import grow_blend
 from oracle import AGGREGATES, FILLS, draw_table
 
 COLUMNS = {

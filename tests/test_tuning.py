@@ -25,13 +25,11 @@ from kernelforest import KernelForestClassifier
 from kernelforest._engine import path
 from kernelforest.calibration import METHODS, fit_calibrator
 from kernelforest.growing import make_targets
+from kernelforest.judging import LIGHT, MOST_WAYS, NEGLIGIBLE
 from kernelforest.problems import DEVELOPMENT, PAPER
 from kernelforest.scoring import losses, mean_and_error
 from kernelforest.tuning import (
-    LIGHT,
     MOST_ROWS,
-    MOST_WAYS,
-    NEGLIGIBLE,
     Open,
     TuningWarning,
     apportion,

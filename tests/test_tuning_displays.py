@@ -14,8 +14,9 @@ from kernelforest import KernelForestClassifier
 from kernelforest.displays import BandwidthPathDisplay, ReliabilityDisplay, SharpnessDisplay, SurfaceDisplay
 from kernelforest.displays.canvas import ORANGE, PALE, spread
 from kernelforest.displays.tuning import Section
+from kernelforest.judging import Candidate
 from kernelforest.reliability import reliability
-from kernelforest.tuning import Candidate, Tuning
+from kernelforest.tuning import Tuning
 
 OF_TUNING = [BandwidthPathDisplay, SurfaceDisplay]
 ALL = [*OF_TUNING, ReliabilityDisplay, SharpnessDisplay]

@@ -28,10 +28,11 @@ from kernelforest.data import (
 )
 from kernelforest.forest import AGGREGATES, FILLS, Forest
 from kernelforest.growing import Rules, make_targets
+from kernelforest.judging import Part
 from kernelforest.kernel import ForestKernel, training_of
 from kernelforest.scoring import SCORINGS, Scores, score
 from kernelforest.summary import compare, describe
-from kernelforest.tuning import UNTUNED, Part, grow_blend, is_auto, open_choices, tune, warn_if_noisy
+from kernelforest.tuning import UNTUNED, grow_blend, is_auto, open_choices, tune, warn_if_noisy
 
 CALIBRATION_ROWS = 5000  # more would not make a difference
 

@@ -12,15 +12,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelforest._engine import path, route
-from kernelforest._engine.layout import CATEGORICAL, COLUMN, Columns, Limits, Router, Shape, Targets
+from kernelforest._engine.layout import Columns, Limits, Router, Targets
 from kernelforest.binning import decode, joined
 from kernelforest.growing import announced_compiling, draw_counts, grow_forest, in_threads
+from kernelforest.routing import make_router
 
 AGGREGATES = {"vote": route.VOTE, "mean": route.MEAN, "proximity": route.PROXIMITY}
 FILLS = ("inbag", "all", "oob")
 _BLOCK = 32_768  # most rows sent together; their numbers fit in 16 bits
 _LEAST_BLOCK = 8_192  # rows sent together down small trees, so that their codes stay in fast memory
-_CELLS = 4096  # most cells of a grid over the cuts of a column
 
 
 class Reading(NamedTuple):
@@ -386,64 +386,6 @@ def form_opinions(counts: NDArray[np.float64], aggregate: str) -> NDArray[np.flo
     shares = np.zeros_like(counts)
     np.divide(counts, totals, out=shares, where=totals > 0)
     return shares
-
-
-def make_router(nodes: NDArray[np.void], sets: NDArray[np.uint16], starts: NDArray[np.int64]) -> Router:
-    """Number the distinct thresholds of each column, and rewrite nodes in terms of those numbers."""
-    n_nodes = np.diff(starts[:, 0])
-    inner = nodes["feature"] >= 0
-    flags = np.where(inner, nodes["feature"], 0)
-    used, place = np.unique(flags & COLUMN, return_inverse=True)  # column 0 stays, for the leaves
-    subset = (flags & CATEGORICAL) != 0
-    cut = np.where(subset, nodes["threshold"], 0.0).astype(np.uint64)
-    cuts, categorical = [np.zeros(1)] * len(used), np.zeros(len(used), dtype=bool)
-    where = np.flatnonzero(inner)
-    where = where[np.argsort(place[where], kind="stable")]
-    for j, mine in enumerate(np.split(where, np.searchsorted(place[where], np.arange(1, len(used))))):
-        if len(mine) and subset[mine[0]]:
-            categorical[j] = True
-        elif len(mine):
-            cuts[j], cut[mine] = np.unique(nodes["threshold"][mine], return_inverse=True)
-    widths = [int(x).bit_length() for x in (max(cut.max(), max(map(len, cuts))), len(used), n_nodes.max())]
-    if sum(widths) > 64:
-        raise ValueError(f"a tree of {n_nodes.max()} nodes over {len(used)} columns is too large to be indexed")
-    shape = Shape(*(np.uint64(x) for x in (widths[0] + widths[1], widths[0], 2 ** widths[1] - 1, 2 ** widths[0] - 1)))
-    cut[~inner] = shape.cut_mask  # nothing lies above: a leaf is its own left child
-    own = np.arange(len(nodes)) - np.repeat(starts[:-1, 0], n_nodes)
-    child = np.where(inner, nodes["child"], own).astype(np.uint64)
-    return Router(
-        words=(child << shape.child) | (place.astype(np.uint64) << shape.column) | cut,
-        extras=np.where(inner, flags, nodes["child"]).astype(np.uint32),
-        shape=shape,
-        sets=sets,
-        starts=starts,
-        used=used.astype(np.int64),
-        categorical=categorical,
-        offsets=np.cumsum([0] + [len(c) for c in cuts], dtype=np.int64),
-        cuts=np.concatenate(cuts),
-        **lay_grid(cuts),
-        deepest=int(n_nodes.max()),
-    )
-
-
-def lay_grid(cuts: list[NDArray[np.float64]]) -> dict[str, NDArray[Any]]:
-    """Lay equal cells over the cuts of each column, so that a search among cuts need not begin from nothing.
-
-    The cell of a number never decreases with the number, however it is rounded: so all cuts in lower cells are below it.
-    """
-    n_cells = min(_CELLS, -(-sum(map(len, cuts)) // len(cuts)))
-    grid, cells = np.zeros((len(cuts), 2)), np.empty((len(cuts), n_cells), np.uint32)
-    fullest = np.empty(len(cuts), np.int64)
-    with np.errstate(all="ignore"):
-        for j, column in enumerate(cuts):
-            finite = column[np.isfinite(column)]
-            if len(finite) > 1:
-                grid[j] = finite[0], n_cells / (finite[-1] - finite[0])
-            place = (column - grid[j, 0]) * grid[j, 1]
-            place = np.where(place > 0, np.minimum(place, n_cells - 1), 0).astype(np.int64)
-            counts = np.bincount(place, minlength=n_cells)
-            cells[j], fullest[j] = counts.cumsum() - counts, counts.max()
-    return {"grid": grid, "cells": cells, "fullest": fullest}
 
 
 def row_blocks(n_rows: int, threads: int, most: int = _BLOCK) -> list[slice]:

@@ -18,7 +18,8 @@ from sklearn.utils.validation import check_is_fitted
 from kernelforest.displays.canvas import BESIDE, ORANGE, PALE, SKY, panels, shades, spread, star
 from kernelforest.frames import as_table
 from kernelforest.growing import SPLITTERS
-from kernelforest.tuning import FIRST_ROWS, Candidate, Tuning
+from kernelforest.judging import FIRST_ROWS, Candidate
+from kernelforest.tuning import Tuning
 
 Floats = NDArray[np.float64]
 

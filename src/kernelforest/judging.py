@@ -1,0 +1,196 @@
+"""Scores and shares: out-of-bag paths enter; how every candidate on them did, and what it counts in a blend, leave.
+
+Candidates are compared by the score their out-of-bag probabilities have once they are calibrated by a sigmoid, because that
+is how they will be used: how far a forest shrinks towards the base rate can be undone, what its kernel confuses cannot.
+
+Choosing one of a thousand candidates overfits, so several are blended. The weight of a candidate is the square root of its
+likelihood times a power of its leaf size: where the data cannot tell, the smoother and smaller forest weighs more. The
+aggregate and fill with the largest weight in all are chosen. Of the ways to grow up to six are used, each with trees in
+proportion to its weight; of the leaf sizes all but light ones, which costs nothing, because they are the same trees, cut off
+at different depths. The rule was chosen on `problems.DEVELOPMENT` and on the data sets that come with scikit-learn
+(benchmarks/rules.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import logsumexp
+
+from kernelforest._engine import path
+from kernelforest._engine.layout import Targets
+from kernelforest.bandwidth import BandwidthPath
+from kernelforest.growing import SPLITTERS, announced_compiling, in_threads
+from kernelforest.scoring import mean_and_error
+
+SPLITTER_NAMES = {number: name for name, number in SPLITTERS.items()}
+FIRST_ROWS = 1024  # scored before the last round
+GRANT = 1.5  # power of the leaf size by which a likelihood is multiplied
+TEMPER = 0.5  # power of that product in a weight
+MOST_WAYS = 6  # to grow, that are blended
+LIGHT = 0.03  # one of them with less than this share is left out
+NEGLIGIBLE = 0.3  # a leaf size with less than this share of the largest of its way is left out
+
+
+class Candidate(NamedTuple):
+    """One way to estimate, and how it did out-of-bag."""
+
+    splitter: str
+    max_features: int
+    leaf_size: int
+    aggregate: str
+    fill: str
+    score: float  # mean out-of-bag loss, calibrated if the estimator calibrates
+    error: float  # standard error of the difference to the best candidate, paired by row (or group)
+    penalised: float  # score minus what larger leaves are granted
+    n_trees: int  # grown before it was decided
+    seconds: float  # spent on its trees, shared by all candidates grown in this way
+    weight: float = 0.0  # its share in the estimate that was chosen
+
+
+class Part(NamedTuple):
+    """A way to grow trees, and what their opinions count at several leaf sizes."""
+
+    splitter: str
+    max_features: int
+    share: float  # of the trees
+    factors: Mapping[int, float]  # by leaf size, in the same unit for all parts
+
+
+class Judged(NamedTuple):
+    """What is on the path of one way to grow, and how it did."""
+
+    way: BandwidthPath
+    kinds: list[tuple[str, str]]  # aggregate and fill
+    sizes: NDArray[np.int64]
+    losses: NDArray[np.float64]  # (kinds, leaf sizes, rows)
+    scores: NDArray[np.float64]  # (kinds, leaf sizes)
+    mass: NDArray[np.float64]  # (kinds, leaf sizes) what opinions about a row add up to, on average
+    rows: NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Judge:
+    """Scores the candidates on a path."""
+
+    targets: Targets
+    fills: tuple[str, ...]
+    scoring: str
+    calibrated: bool
+
+    def __call__(self, way: BandwidthPath, is_last: bool, threads: int) -> Judged:
+        """Score what is on the path of one way to grow; before the last round some rows and every other leaf size do."""
+        n_rows = len(way.rows) if is_last else min(FIRST_ROWS, len(way.rows))
+        sizes = way.sizes if is_last else way.sizes[::-2][::-1]
+        kinds = list(product(way.aggregates, self.fills))
+        proba, mass = way.probabilities(sizes, n_rows, self.fills)
+        losses = self._losses(proba.reshape(len(kinds), len(sizes), *proba.shape[-2:]), way.rows[:n_rows], threads)
+        weight = self.targets.weight[way.rows[:n_rows]]
+        scores = losses @ weight / weight.sum()
+        mass = np.maximum(mass.reshape(scores.shape), 1e-12)
+        return Judged(way, kinds, sizes, losses, scores, mass, way.rows[:n_rows])
+
+    def effective_rows(self, rows: NDArray[np.int64]) -> float:
+        """How many independent rows the scored ones amount to: fewer if they are weighted, or come in groups."""
+        weight, groups = self.targets.weight[rows], self.targets.groups
+        each = weight if groups is None else np.bincount(groups[rows], weight).astype(np.float64)
+        return float(each.sum() ** 2 / (each**2).sum())
+
+    def _losses(self, proba: NDArray[np.float64], rows: NDArray[np.int64], threads: int) -> NDArray[np.float64]:
+        """The loss of every row, (kinds, leaf sizes, rows)."""
+        labels, weight = self.targets.labels[rows], self.targets.weight[rows]
+        weight = weight * (weight.sum() / (weight**2).sum())
+        losses = np.empty(proba.shape[:3])
+        floor = 1.0 / (self.targets.n_classes * len(rows) + 1)
+
+        def block(kind: int) -> None:
+            how = floor, self.calibrated, self.scoring == "brier"
+            room = None if self.targets.n_classes == 2 else np.empty(self.targets.n_classes)
+            path.score_candidates(proba[kind], labels, weight, *how, room, losses[kind])
+
+        with announced_compiling():
+            list(in_threads(block, range(len(proba)), threads))
+        return losses
+
+
+@dataclass(frozen=True)
+class Weigher:
+    """Gives weights to the candidates of one round."""
+
+    n_rows: float
+    unit: float  # of the score, in which a log likelihood counts
+
+    @classmethod
+    def of(cls, results: Sequence[Judged], judge: Judge) -> Weigher:
+        """For the log loss the unit is one; for the Brier score it is that of the best, as a variance."""
+        unit = 1.0 if judge.scoring == "log_loss" else 2.0 * min(float(r.scores.min()) for r in results)
+        return cls(judge.effective_rows(results[0].rows), max(unit, 1e-12))
+
+    def penalised(self, result: Judged) -> NDArray[np.float64]:
+        """Scores minus what larger leaves are granted."""
+        granted = GRANT * self.unit * np.log(result.sizes) / self.n_rows
+        return np.asarray(result.scores - granted)
+
+    def logs(self, result: Judged) -> NDArray[np.float64]:
+        """Logarithms of the weights, (kinds, leaf sizes)."""
+        return np.asarray(-TEMPER * self.n_rows / self.unit * self.penalised(result))
+
+    def evidence(self, result: Judged) -> NDArray[np.float64]:
+        """Logarithm of the weight of all leaf sizes together, (kinds,)."""
+        return np.asarray(logsumexp(self.logs(result), axis=1))
+
+    def shares(self, results: Sequence[Judged]) -> list[NDArray[np.float64]]:
+        """Shares of all candidates, (kinds, leaf sizes) for each way to grow; zero for most."""
+        best = int(logsumexp([self.evidence(r) for r in results], axis=0).argmax())
+        logs = [self.logs(r)[best] for r in results]
+        weights = [np.exp(mine - max(map(np.max, logs))) for mine in logs]
+        totals = np.array([mine.sum() for mine in weights])
+        totals[np.argsort(-totals, kind="stable")[MOST_WAYS:]] = 0.0
+        totals[totals < LIGHT * totals.sum()] = 0.0
+        out = []
+        for result, mine, total in zip(results, weights, totals / totals.sum(), strict=True):
+            heavy = np.where(mine < NEGLIGIBLE * mine.max(), 0.0, mine)
+            share = np.zeros_like(result.scores)
+            share[best] = total * heavy / heavy.sum() if total else 0.0
+            out.append(share)
+        return out
+
+    def part(self, result: Judged, shares: NDArray[np.float64]) -> Part:
+        """A way to grow, with what the opinions of its trees must count to have their shares."""
+        used = np.nonzero(shares)
+        factors = shares[used] / result.mass[used] / shares.sum()
+        splitter = SPLITTER_NAMES[result.way.limits.splitter]
+        by_size = dict(zip(result.sizes[used[1]].tolist(), factors.tolist(), strict=True))
+        return Part(splitter, result.way.limits.mtry, float(shares.sum()), by_size)
+
+    def candidates(self, result: Judged) -> list[Candidate]:
+        """As they are shown to users, with what their way to grow has cost so far."""
+        way = result.way
+        splitter, mtry = SPLITTER_NAMES[way.limits.splitter], way.limits.mtry
+        lines = zip(
+            product(result.kinds, result.sizes.tolist()), result.scores.flat, self.penalised(result).flat, strict=True
+        )
+        return [
+            Candidate(splitter, mtry, size, *kind, float(score), np.nan, float(penalised), way.n_trees, way.seconds)
+            for (kind, size), score, penalised in lines
+        ]
+
+
+def with_errors(
+    results: Sequence[Judged], shares: Sequence[NDArray[np.float64]], weigh: Weigher, targets: Targets
+) -> list[Candidate]:
+    """The candidates of the last round with their shares, and standard errors of their differences to the best of them."""
+    best = int(np.argmax([mine.max() for mine in shares]))
+    reference = results[best].losses[np.unravel_index(shares[best].argmax(), shares[best].shape)]
+    weight, groups = targets.weight[results[best].rows], targets.groups
+    members = None if groups is None else groups[results[best].rows]
+    return [
+        c._replace(error=mean_and_error(losses - reference, weight, members)[1], weight=float(share))
+        for result, mine in zip(results, shares, strict=True)
+        for c, losses, share in zip(weigh.candidates(result), np.concatenate(result.losses), mine.ravel(), strict=True)
+    ]
