@@ -17,7 +17,7 @@ from kernelforest._engine import path
 from kernelforest._engine.layout import Columns, Limits, Targets
 from kernelforest.forest import AGGREGATES, FILLS, Forest, row_blocks
 
-MOST_ENTRIES = 30_000_000  # of the sums of one path: 240 MB
+MOST_ENTRIES = 8_000_000  # of the sums of one path: 64 MB, for each way to grow that is tried
 
 
 def leaf_sizes(n_rows: int, most: int = 25) -> NDArray[np.int64]:

@@ -22,7 +22,6 @@ from numpy.typing import NDArray
 
 from kernelforest._engine.layout import Columns, Targets
 from kernelforest.bandwidth import MOST_ENTRIES, BandwidthPath, leaf_sizes
-from kernelforest.calibration import FEW_CLASSES
 from kernelforest.forest import FILLS, Forest, Reading
 from kernelforest.frames import as_table
 from kernelforest.growing import Rules, announced_compiling, in_threads, show_progress
@@ -137,10 +136,14 @@ def open_choices(wanted: Mapping[str, Any], rules: Rules, targets: Targets, n_fe
 def mtry_candidates(n_features: int, most: int = 7) -> tuple[int, ...]:
     """Up to seven numbers of features from one to all, in equal ratios, the square root among them.
 
+    Of more than 144 features, to twelve times their square root: more gains little, and costs in proportion.
+
     >>> mtry_candidates(50)
     (1, 2, 4, 8, 14, 26, 50)
+    >>> mtry_candidates(1000)
+    (1, 3, 7, 19, 32, 141, 379)
     """
-    some = np.geomspace(1, n_features, most).round().astype(int)
+    some = np.geomspace(1, min(n_features, int(12 * sqrt(n_features))), most).round().astype(int)
     root = ceil(sqrt(n_features))
     some[np.abs(np.log(some / root)).argmin()] = root
     return tuple(int(m) for m in np.unique(some))
@@ -164,7 +167,6 @@ def tune(
     for splitter, mtry in product(choices.splitter, choices.max_features):
         limits = replace(rules, splitter=splitter, max_features=mtry, leaf_size=1).limits(len(targets.drawable), n_features)
         ways.append(BandwidthPath(columns, targets, limits, seed, rows, np.array(choices.leaf_size), choices.aggregate))
-    calibrated = calibrated and targets.n_classes <= FEW_CLASSES  # a sigmoid of many classes takes longer than the trees
     judge = Judge(targets, choices.fill, scoring, calibrated)
     dropped: list[Candidate] = []
     for n_trees, is_last in rounds(len(ways), len(rows), rules.n_estimators):

@@ -18,6 +18,7 @@ from numba import njit
 VOTE, MEAN, PROXIMITY = 0, 1, 2  # as in route.py
 INBAG = 0  # the fills are numbered inbag, all, oob
 RIDGE = 0.1  # precision of the prior of slope and shift around one and zero
+TOLERANCE = 5e-3  # of slope and shift; a score changes by less than its square
 
 # no reference counting and no wrappers, see grow.py
 jit = njit(nogil=True, error_model="numpy", _nrt=False, no_cpython_wrapper=True, no_cfunc_wrapper=True)
@@ -177,7 +178,7 @@ def sharpen_two(logit, labels, weight, slope, shift):
         most = max(abs(a), abs(b))
         pace = 1.0 if most <= 1.0 else 1.0 / most
         shift, slope = shift - pace * a, max(0.0, slope - pace * b)
-        if most < 1e-3:
+        if most < TOLERANCE:
             break
     return slope, shift
 
@@ -227,7 +228,7 @@ def sharpen_many(x, labels, weight, slope, shift, q, seen):
                 step = np.log(rows / max(0.25, rows + seen[c]))
                 shift[c] += step
                 moved = max(moved, abs(step))
-        still = still + 1 if moved < 1e-3 else 0
+        still = still + 1 if moved < TOLERANCE else 0
         if still == 2:
             break
     return slope
@@ -263,12 +264,12 @@ def sharpened_two(proba, linear, labels, weight, floor, squared, logit, start, l
 
 
 @jit
-def sharpened_many(proba, linear, labels, weight, floor, squared, start, spare, losses):
-    """The same for several classes; `start` has the slope and the shifts of all of them."""
+def sharpened_many(proba, labels, weight, floor, squared, start, spare, losses):
+    """The same for several classes, by logarithms only; `start` has the slope and the shifts of all of them."""
     x, q, seen = spare
     for i in range(x.shape[0]):
         for c in range(x.shape[1]):
-            x[i, c] = 2.0 * proba[i, c] if linear else np.log(max(floor, proba[i, c]))
+            x[i, c] = np.log(max(floor, proba[i, c]))
     start[0] = sharpen_many(x, labels, weight, start[0], start[1:], q, seen)
     for i in range(x.shape[0]):
         scale_row(x[i], start[0], start[1:], q)
@@ -277,10 +278,11 @@ def sharpened_many(proba, linear, labels, weight, floor, squared, start, spare, 
 
 @allocating
 def score_candidates(proba, labels, weight, floor, sharpened, squared, many, losses):
-    """Loss of every row under every candidate, (candidates, rows); if asked for, after the better of two sigmoids.
+    """Loss of every row under every candidate, (candidates, rows); if asked for, after a sigmoid.
 
-    The sigmoids of a candidate are sought from those of the one before: neighbours should be alike. `many` is room for one
-    number per class, or None where there are two classes: then their way is not compiled.
+    Of two classes it is the better of two sigmoids. That of a candidate is sought from that of the one before: neighbours
+    should be alike. `many` is room for one number per class, or None where there are two classes: then their way is not
+    compiled.
     """
     n_candidates, n_rows, n_classes = proba.shape
     logit, mine = np.empty(n_rows), np.empty(n_rows)
@@ -288,7 +290,7 @@ def score_candidates(proba, labels, weight, floor, sharpened, squared, many, los
     starts[:, 0] = 1.0
     for k in range(n_candidates):
         least = np.inf
-        for scale in range(2 if sharpened else 1):
+        for scale in range(2 if sharpened and many is None else 1):
             how = labels, weight, floor, squared
             if not sharpened:
                 for i in range(n_rows):
@@ -297,7 +299,7 @@ def score_candidates(proba, labels, weight, floor, sharpened, squared, many, los
                 sharpened_two(proba[k], scale == 1, *how, logit, starts[scale], mine)
             else:
                 spare = np.empty((n_rows, n_classes)), np.empty(n_classes), many
-                sharpened_many(proba[k], scale == 1, *how, starts[scale], spare, mine)
+                sharpened_many(proba[k], *how, starts[0], spare, mine)
             total = 0.0
             for i in range(n_rows):
                 total += weight[i] * mine[i]
