@@ -188,8 +188,8 @@ def apply_rules(c: Candidates) -> dict[str, Array]:
             c, *c.blended(heavy(c, roots, family))
         ),
         "all leaf sizes and ways to grow of the best (aggregate, fill) blended": calibrated(c, *c.blended(roots * kind)),
-        "the same, three ways, light leaf sizes left out": calibrated(c, *c.blended(heavy(c, roots, kind, 3))),
-        "the same, six ways, light leaf sizes left out": calibrated(c, *c.blended(heavy(c, roots, kind))),
+        "the same, three ways, light leaf sizes left out": calibrated(c, *c.blended(heavy(c, roots, kind))),
+        "the same, six ways": calibrated(c, *c.blended(heavy(c, roots, kind, 6, 0.03))),
         "the same, sigmoid only if cross-fitted scores get better": gated(c, *c.blended(heavy(c, roots, kind)), 0.0),
         "the same, sigmoid unless they get worse by one standard error (default)": gated(
             c, *c.blended(heavy(c, roots, kind)), 1.0
@@ -201,14 +201,15 @@ def apply_rules(c: Candidates) -> dict[str, Array]:
     }
 
 
-def heavy(c: Candidates, weights: Array, some: NDArray[np.bool_], most: int = MOST_WAYS) -> Array:
+def heavy(c: Candidates, weights: Array, some: NDArray[np.bool_], most: int = MOST_WAYS, light: float = LIGHT) -> Array:
     """Weights of the heaviest ways to grow, without light leaf sizes."""
     totals = np.bincount(c.ways, weights * some)
+    totals[np.argsort(-totals)[most:]] = 0.0
     out = np.zeros_like(weights)
-    for way in np.argsort(-totals)[:most]:
+    for way in np.flatnonzero(totals >= light * totals.sum()):
         mine = np.where((c.ways == way) & some, weights, 0.0)
         kept = np.where(mine < NEGLIGIBLE * mine.max(), 0.0, mine)
-        out += kept * totals[way] / kept.sum() if totals[way] > LIGHT * totals.sum() else 0.0
+        out += kept * totals[way] / kept.sum()
     return out / out.sum()
 
 

@@ -387,7 +387,7 @@ def test_ways_to_grow_that_are_dropped_early_have_fewer_trees():
         ways.setdefault((c.splitter, c.max_features), set()).add(c.n_trees)
     assert all(len(trees) == 1 for trees in ways.values())
     trees = sorted(next(iter(t)) for t in ways.values())
-    assert trees == sorted([100] * 2 + [200] * 6)  # eight ways: 2 ways to cut and mtry 1, 2, 3, 4
+    assert trees == sorted([100] * 4 + [200] * 4)  # eight ways: 2 ways to cut and mtry 1, 2, 3, 4
     assert set(ways) == {(splitter, mtry) for splitter in ("best", "extra") for mtry in range(1, 5)}
 
 

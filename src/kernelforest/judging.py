@@ -5,7 +5,7 @@ is how they will be used: how far a forest shrinks towards the base rate can be 
 
 Choosing one of a thousand candidates overfits, so several are blended. The weight of a candidate is the square root of its
 likelihood times a power of its leaf size: where the data cannot tell, the smoother and smaller forest weighs more. The
-aggregate and fill with the largest weight in all are chosen. Of the ways to grow up to six are used, each with trees in
+aggregate and fill with the largest weight in all are chosen. Of the ways to grow up to three are used, each with trees in
 proportion to its weight; of the leaf sizes all but light ones, which costs nothing, because they are the same trees, cut off
 at different depths. The rule was chosen on `problems.DEVELOPMENT` and on the data sets that come with scikit-learn
 (benchmarks/rules.py).
@@ -32,8 +32,8 @@ SPLITTER_NAMES = {number: name for name, number in SPLITTERS.items()}
 FIRST_ROWS = 1024  # scored before the last round
 GRANT = 1.5  # power of the leaf size by which a likelihood is multiplied
 TEMPER = 0.5  # power of that product in a weight
-MOST_WAYS = 6  # to grow, that are blended
-LIGHT = 0.03  # one of them with less than this share is left out
+MOST_WAYS = 3  # to grow, that are blended
+LIGHT = 0.1  # one of them with less than this share is left out
 NEGLIGIBLE = 0.3  # a leaf size with less than this share of the largest of its way is left out
 
 

@@ -241,7 +241,7 @@ def rounds(n_ways: int, n_rows: int, n_estimators: int) -> list[tuple[int, bool]
     Many rows need fewer trees, because their scores are less noisy.
 
     >>> rounds(14, 1000, 500)
-    [(50, False), (100, False), (250, True)]
+    [(50, False), (100, False), (200, False), (250, True)]
     """
     most = max(1, min(n_estimators // 2, max(96, min(250, 300_000 // n_rows))))
     trees = [min(most, max(24, min(100, 50_000 // n_rows)))]
