@@ -25,7 +25,8 @@ from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 from kernelforest import KernelForestClassifier
 from kernelforest.kernel import ForestKernel
-from kernelforest.kernel.foreign import MISPLACED_GAPS, numbering_of
+from kernelforest.kernel.foreign import MISPLACED_GAPS
+from kernelforest.kernel.numbering import numbering_of
 
 LETTERS = np.array(["a", "b", "c"])
 LIKE_THEIR_MEAN = {"aggregate": "mean", "fill": "inbag"}

@@ -15,10 +15,11 @@ from sklearn.base import clone
 from sklearn.neighbors import KernelDensity
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from kernelforest import KernelForestClassifier, regression
+from kernelforest import KernelForestClassifier, regression, smoothing
 from kernelforest.naive import p_strong, p_weak, proposition_kernel
-from kernelforest.regression import KernelRegression, KernelRegressor, leave_one_out, path_of_bandwidths
+from kernelforest.regression import KernelRegression, KernelRegressor
 from kernelforest.scoring import score
+from kernelforest.smoothing import leave_one_out, path_of_bandwidths
 
 quick = settings(max_examples=50, deadline=None, derandomize=True)
 KINDS = ("laplace", "gaussian")
@@ -136,11 +137,11 @@ def test_scaled_weights_make_units_irrelevant():
 def test_blocks_and_threads_change_nothing(monkeypatch):
     X, y, _ = circle(300)
     whole = KernelRegression().fit(X, y)
-    monkeypatch.setattr(regression, "_BLOCK", 1000)
+    monkeypatch.setattr(smoothing, "_BLOCK", 1000)
     blocked = KernelRegression(n_jobs=2).fit(X, y)
     assert blocked.bandwidth_ == whole.bandwidth_
     assert np.allclose(blocked.predict_proba(X), whole.predict_proba(X), atol=1e-13)
-    assert len(regression._parts(300, 300)) == 100
+    assert len(smoothing._parts(300, 300)) == 100
 
 
 def test_the_full_matrix_is_never_formed(monkeypatch):
@@ -152,10 +153,10 @@ def test_the_full_matrix_is_never_formed(monkeypatch):
         largest = max(largest, len(a) * len(b))
         return np.abs(a[:, None, :] - b[None, :, :]).sum(axis=2)
 
-    monkeypatch.setattr(regression, "cdist", watched)
-    monkeypatch.setattr(regression, "_BLOCK", 20_000)
+    monkeypatch.setattr(smoothing, "cdist", watched)
+    monkeypatch.setattr(smoothing, "_BLOCK", 20_000)
     monkeypatch.setattr(regression, "_MOST_LEFT_OUT", 200)
-    monkeypatch.setattr(regression, "_PROBES", 100)
+    monkeypatch.setattr(smoothing, "_PROBES", 100)
     KernelRegression().fit(X, y).predict(X[:50])
     assert 0 < largest <= 20_000
 

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from kernelforest.frames import as_table
 from kernelforest.kernel import ForestKernel, Training, shape
+from kernelforest.kernel.grids import is_categorical
 from kernelforest.kernel.points import as_rows, read_rows
 from kernelforest.kernel.training import check_choice
 
@@ -166,7 +167,7 @@ def fit_naive(
     rulers = [Ruler(np.sort(column[np.isfinite(column)]), scale) for column in table.T]
     profile, count = average_profiles(training, rows, rulers, u)
     weights, r2 = fit_slopes(u, profile, count)
-    categorical = shape._categorical(training)
+    categorical = is_categorical(training)
     weights[categorical], profile[categorical] = np.nan, np.nan
     unit = np.array([ruler.width if scale == "range" else np.nan for ruler in rulers])
     parts = shape._own_forest(training, "fit_naive").parts()

@@ -10,29 +10,34 @@ p_j, and k_j cuts along j leave z_j with 0 with probability P(Z_j >= k_j), Z_j ~
 
     K(0, z) = sum_k P(K = k) sum_{k_1 + ... + k_p = k} k! prod_j p_j^{k_j} / k_j! P(Z_j >= k_j),
 
-and the inner sum is k! times the coefficient of t^k in a product of p short polynomials in t.
+and `cell_cuts` takes these sums.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
 from math import comb, inf, log
 from numbers import Integral
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import digamma, factorial, gammaln
 
 from kernelforest._engine import naive as engine
+from kernelforest.cell_cuts import (
+    MOST_CUTS,
+    Cuts,
+    cut_law,
+    degrees,
+    even_cuts,
+    flat_rows,
+    harmonic,
+    minus_log,
+    mix,
+    mix_points,
+)
 
 Floats = NDArray[np.float64]
-
-_ROWS = 128  # per block: their coefficients stay in the nearest cache
-_NEGLIGIBLE = 1e-15  # probability left out of a sum
-_MOST = 160  # cuts of one cell: more do not matter, for any number of leaves that a computer holds
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,7 +59,7 @@ class Partition:
         """
         table = _read_points("points", points, self.lower.shape[1])
         out = np.empty(table.shape[:-1], np.int64)
-        engine.leaves_of(_rows(table), self.feature, self.cut, self.left, out.reshape(-1))
+        engine.leaves_of(flat_rows(table), self.feature, self.cut, self.left, out.reshape(-1))
         return out
 
 
@@ -205,8 +210,8 @@ def monte_carlo_kernel(
     hits = np.zeros(ends.shape[:-1], np.int64)
     with np.errstate(over="ignore"):
         engine.count_together(
-            _rows(starts),
-            _rows(ends),
+            flat_rows(starts),
+            flat_rows(ends),
             np.uint64(_check_integer("seed", seed, 0, 2**64 - 1)),
             0,
             n_partitions,
@@ -243,9 +248,9 @@ def exact_kernel(z: ArrayLike, S: int, W: int, mtry: int, M: int) -> Floats:
     >>> exact_kernel([[0.25, 0.9], [1.0, 0.0]], S=1, W=1, mtry=2, M=2)  # one cut along the first feature
     array([0.75, 0.  ])
     """
-    chance, law = _chances(S, W, mtry), _cut_law(_check_integer("M", M, 1))
-    cuts = _Cuts(chance, _degrees(chance * _harmonic(M - 1), len(law) - 1), law)
-    return _mix_points(_read_points("z", z, S + W), cuts)
+    chance, law = _chances(S, W, mtry), cut_law(_check_integer("M", M, 1))
+    cuts = Cuts(chance, degrees(chance * harmonic(M - 1), len(law) - 1), law)
+    return mix_points(_read_points("z", z, S + W), cuts)
 
 
 def proposition_kernel(z: ArrayLike, S: int, W: int, mtry: int, M: int) -> Floats:
@@ -269,12 +274,12 @@ def poisson_kernel(z: ArrayLike, S: int, W: int, mtry: int, M: int) -> Floats:
     >>> -np.log(poisson_kernel([1.0], S=1, W=0, mtry=1, M=3))  # no cut at all, of 1 + 1/2 expected
     np.float64(1.5)
     """
-    rates = _chances(S, W, mtry) * _harmonic(_check_integer("M", M, 1) - 1)
+    rates = _chances(S, W, mtry) * harmonic(_check_integer("M", M, 1) - 1)
     table = _read_points("z", z, S + W)
-    rate = _minus_log(table)
+    rate = minus_log(table)
     pmf = np.exp(-rates) * np.ones_like(table)  # P(N = k), then times P(Z >= k)
     term, survival, total = table.copy(), np.ones_like(table), pmf.copy()
-    for k in range(1, int(_degrees(rates, _MOST).max()) + 1):
+    for k in range(1, int(degrees(rates, MOST_CUTS).max()) + 1):
         survival = np.maximum(survival - term, 0.0)
         term *= rate / k
         pmf *= rates / k
@@ -301,14 +306,14 @@ def centred_kernel(x: ArrayLike, z: ArrayLike, depth: int) -> Floats:
     >>> centred_kernel([0.1, 0.1], [0.1, 0.9], depth=1)  # the second feature, cut with probability 1/2, separates
     array(0.5)
     """
-    _check_integer("depth", depth, 0, _MOST)
+    _check_integer("depth", depth, 0, MOST_CUTS)
     ends, starts = _pairs(x, z, None)
     shared = np.zeros(ends.shape, np.int64)  # cuts of one coordinate that both survive
     for k in range(1, depth + 1):
         cells = (np.maximum(np.ceil(np.ldexp(points, k)), 1.0) for points in (starts, ends))
         shared += np.equal(*cells)
     powers = np.arange(depth + 1)[:, None]
-    return _mix(shared, _even_cuts(ends.shape[-1], depth), lambda some: (powers <= some[:, None, :]).astype(np.float64))
+    return mix(shared, even_cuts(ends.shape[-1], depth), lambda some: (powers <= some[:, None, :]).astype(np.float64))
 
 
 def uniform_kernel(x: ArrayLike, z: ArrayLike, depth: int) -> Floats:
@@ -319,76 +324,9 @@ def uniform_kernel(x: ArrayLike, z: ArrayLike, depth: int) -> Floats:
     >>> uniform_kernel([0.0], [0.25], depth=1)
     array(0.75)
     """
-    _check_integer("depth", depth, 0, _MOST)
+    _check_integer("depth", depth, 0, MOST_CUTS)
     ends, starts = _pairs(x, z, None)
-    return _mix_points(np.abs(ends - starts), _even_cuts(ends.shape[-1], depth))
-
-
-# ---- sums over the cuts ----
-
-
-class _Cuts(NamedTuple):
-    """How often the cell of 0 is cut, and along which features."""
-
-    chance: Floats  # (p,) of each feature, given a cut
-    degrees: NDArray[np.int64]  # (p,) most cuts along each that matter
-    law: Floats  # P(K = k), k = 0, 1, ...
-
-
-def _even_cuts(p: int, depth: int) -> _Cuts:
-    return _Cuts(np.full(p, 1.0 / p), np.full(p, depth), (np.arange(depth + 1) == depth).astype(np.float64))
-
-
-def _mix_points(z: Floats, cuts: _Cuts) -> Floats:
-    """Expectation over the cuts of the probability that z is still with 0."""
-
-    def survive(some: Floats) -> Floats:
-        out = np.empty((len(some), int(cuts.degrees.max()) + 1, some.shape[1]))
-        engine.survive_uniform(some, _minus_log(some), cuts.degrees, np.empty(some.shape[1]), out)
-        return out
-
-    return _mix(z, cuts, survive)
-
-
-def _mix(points: NDArray[Any], cuts: _Cuts, survive: Callable[[NDArray[Any]], Floats]) -> Floats:
-    """Expectation over the cuts of prod_j survival_j(k_j), by blocks; `survive` gives (p, cuts, rows) for (p, rows)."""
-    factor = cuts.law * factorial(np.arange(len(cuts.law)))
-    rows = _rows(points)
-    out = np.empty(len(rows))
-    for first in range(0, len(rows), _ROWS):
-        some = np.ascontiguousarray(rows[first : first + _ROWS].T)
-        power = np.empty((len(factor), some.shape[1]))
-        engine.mix_products(survive(some), cuts.chance, cuts.degrees, factor, power, out[first : first + _ROWS])
-    return np.minimum(out, 1.0).reshape(points.shape[:-1])
-
-
-@lru_cache(maxsize=32)
-def _cut_law(M: int) -> Floats:
-    """P(K = k) of the number of cuts of one cell, up to where the rest is negligible."""
-    law = np.empty(int(_degrees(np.array([_harmonic(M - 1)]), M - 1)[0]) + 1)
-    engine.count_cuts(M, law)
-    rest = law[::-1].cumsum()[::-1]
-    law = law[: int((rest > _NEGLIGIBLE).sum())]
-    law.flags.writeable = False
-    return law
-
-
-def _degrees(rates: Floats, most: int) -> NDArray[np.int64]:
-    """Numbers of cuts after which more are negligible: P(k_j > d) <= rate^(d + 1) / (d + 1)!, a factorial moment."""
-    d = np.arange(min(most, _MOST))
-    with np.errstate(divide="ignore"):
-        bound = np.log(rates)[:, None] * (d + 1) - gammaln(d + 2.0)
-    falling = d + 1 > rates[:, None]
-    return np.asarray(((bound > log(_NEGLIGIBLE)) | ~falling).sum(axis=1))
-
-
-def _harmonic(n: int) -> float:
-    """1 + 1/2 + ... + 1/n."""
-    return max(0.0, float(digamma(n + 1.0) + np.euler_gamma))
-
-
-def _minus_log(z: Floats) -> Floats:
-    return -np.log(np.maximum(z, 1e-300))  # times z, which is 0 where this matters
+    return mix_points(np.abs(ends - starts), even_cuts(ends.shape[-1], depth))
 
 
 # ---- reading ----
@@ -403,10 +341,6 @@ def _room(p: int, M: int) -> engine.Room:
     nodes = 2 * _check_integer("M", M, 1) - 1
     ints = np.empty(nodes, np.int64), np.empty(nodes, np.int64), np.empty(M, np.int64), np.empty(p, np.int64)
     return engine.Room(ints[0], np.zeros(nodes), ints[1], ints[2], np.empty((M, p)), np.empty((M, p)), ints[3])
-
-
-def _rows(points: NDArray[Any]) -> NDArray[Any]:
-    return np.ascontiguousarray(points.reshape(-1, points.shape[-1]))
 
 
 def _pairs(x: ArrayLike, z: ArrayLike, p: int | None) -> tuple[Floats, Floats]:

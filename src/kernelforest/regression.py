@@ -1,138 +1,39 @@
 """Kernel regression as the paper compares forests with it: rows with labels or numbers enter; weighted averages leave.
 
 The estimate at x is sum_i K(x, x_i) y_i / sum_i K(x, x_i) (Nadaraya and Watson). For class indicators y that is Bayes' rule
-with a kernel density estimate for each class. Of the matrix K only blocks of max(1, 2**19 // n_rows) lines exist, so memory
-is 4 MB per thread and array, or one line of K if that is more; 100,000 x 100,000 rows are no problem.
+with a kernel density estimate for each class.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
-from functools import cache
+from dataclasses import replace
 from numbers import Integral, Real
 from typing import Any, Self
 
 import numpy as np
 from joblib import effective_n_jobs
 from numpy.typing import ArrayLike, NDArray
-from scipy.spatial.distance import cdist
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
-from threadpoolctl import ThreadpoolController
 
 from kernelforest.data import read_labels, read_weights
-from kernelforest.frames import as_table
 from kernelforest.naive import naive_weights
 from kernelforest.scoring import Scores, score
+from kernelforest.smoothing import (
+    METRICS,
+    BandwidthPath,
+    Smoother,
+    check_similarities,
+    choose_rows,
+    leave_one_out,
+    path_of_bandwidths,
+)
 
 Floats = NDArray[np.float64]
 
-METRICS = {"laplace": "cityblock", "gaussian": "sqeuclidean"}
-_BLOCK = 2**19  # numbers in a block of K
-_RATIO = 2.0**0.5  # between the bandwidths of a path
-_MOST_STEPS = 40
-_STEEPEST = 1e300  # and not infinity, because the nearest row is at distance zero
 _MOST_LEFT_OUT = 5_000  # rows that judge a path; a fixed random choice of them if there are more
-_PROBES = 500  # rows whose distances say where a path begins and ends
-
-
-@dataclass(frozen=True, eq=False)
-class BandwidthPath:
-    """Leave-one-out scores of a geometric path of bandwidths, widest first; smaller is better."""
-
-    bandwidth: Floats  # (n_steps,)
-    scores: Mapping[str, Floats]  # (n_steps,) each
-    chosen: int
-    n_rows: int  # rows that were left out, one at a time
-
-    def frame(self) -> Any:
-        """One line per bandwidth: a pandas data frame, or a dict of columns where pandas is not installed."""
-        columns = {"bandwidth": self.bandwidth, **self.scores, "chosen": np.arange(len(self.bandwidth)) == self.chosen}
-        return as_table(columns)
-
-
-@dataclass(frozen=True, eq=False)
-class Smoother:
-    """Training rows, and what is averaged over them."""
-
-    kernel: str | Callable[[Floats, Floats], Any]
-    table: Floats  # (n_rows, n_values + 1) values times mass, then the mass
-    rows: Floats | None = None  # (n_rows, n_features) times the weights; None if the kernel is precomputed
-    weights: Floats | None = None  # (n_features,) of a kernel that has them
-    bandwidth: float = 1.0
-
-    def average(self, points: Any, threads: int) -> Floats:
-        """Kernel-weighted averages at points, (n_points, n_values), by blocks."""
-        out = np.zeros((points.shape[0], self.table.shape[1]))
-
-        def block(part: slice) -> None:
-            out[part] = self._similar(points[part]) @ self.table
-
-        _in_threads(block, out.shape[0], len(self.table), threads)
-        return _ratios(out, self.table.sum(axis=0))
-
-    def _similar(self, points: Any) -> Any:
-        """Lines of K, each up to a factor of its own."""
-        if self.rows is None:
-            return points
-        if callable(self.kernel):
-            return _check_similarities(self.kernel(points, self.rows), (len(points), len(self.rows)))
-        away = _relative_distances(points * self.weights, self.rows, METRICS[self.kernel])
-        return _scaled(away, self.kernel, self.bandwidth, out=away)
-
-
-def leave_one_out(
-    rows: Floats, table: Floats, kernel: str, bandwidths: Floats, left_out: NDArray[np.intp], threads: int
-) -> Floats:
-    """Averages at training rows without the row itself, (n_bandwidths, n_left_out, n_values).
-
-    The bandwidths fall by a factor of sqrt(2), so that every entry of K is the square of the one a step before (gaussian) or
-    two (laplace): few exponentials are taken. Squaring k times costs k of the 52 bits.
-    """
-    stride = 2 if kernel == "laplace" else 1
-    out = np.zeros((len(bandwidths), len(left_out), table.shape[1]))
-
-    def block(part: slice) -> None:
-        away = _relative_distances(rows[left_out[part]], rows, METRICS[kernel], left_out[part])
-        similar = np.empty_like(away)
-        for first in range(min(stride, len(bandwidths))):
-            _scaled(away, kernel, float(bandwidths[first]), out=similar)
-            for step in range(first, len(bandwidths), stride):
-                out[step, part] = similar @ table
-                np.square(similar, out=similar)
-
-    _in_threads(block, len(left_out), len(rows), threads)
-    return np.stack([_ratios(sums, table.sum(axis=0)) for sums in out])
-
-
-def path_of_bandwidths(rows: Floats, kernel: str) -> Floats:
-    """From four times a typical distance, where all rows count, by sqrt(2) to a quarter of a typical one to the next row.
-
-    >>> path_of_bandwidths(np.array([[0.0], [1.0]]), "laplace").round(2)
-    array([4.  , 2.83, 2.  , 1.41, 1.  , 0.71, 0.5 , 0.35, 0.25])
-    """
-    probes = rows[_choose(len(rows), _PROBES)]
-    metric, power = METRICS[kernel], 1.0 if kernel == "laplace" else 0.5
-    nearest = np.empty(len(probes))
-    for part in _parts(len(probes), len(rows)):
-        away = cdist(probes[part], rows, metric)
-        away[away == 0.0] = np.inf  # the row itself, and rows like it
-        nearest[part] = away.min(axis=1)
-    known = nearest[nearest < np.inf]
-    if not len(known):
-        return np.ones(1)
-    between = cdist(probes, probes, metric)
-    between = between[(between > 0.0) & (between < np.inf)]
-    narrowest = float(np.median(known)) ** power / 4.0
-    widest = max(narrowest, 4.0 * float(np.median(between if len(between) else known)) ** power)
-    n_steps = (np.log(widest) - np.log(narrowest)) / np.log(_RATIO)
-    return np.asarray(widest / _RATIO ** np.arange(min(_MOST_STEPS, 1 + int(np.ceil(n_steps - 1e-9)))))
-
-
-# ---- estimators ----
 
 
 class KernelRegression(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -293,7 +194,7 @@ def _fit(
     if not isinstance(model.bandwidth, str) or len(kept) < 2:
         return smoother, None
     bandwidths = path_of_bandwidths(scaled, model.kernel)
-    left_out = _choose(len(kept), _MOST_LEFT_OUT)
+    left_out = choose_rows(len(kept), _MOST_LEFT_OUT)
     found = leave_one_out(scaled, table[kept], model.kernel, bandwidths, left_out, _threads(model.n_jobs))
     scores = [judge(estimate, mass[kept[left_out]], kept[left_out]) for estimate in found]
     columns = {name: np.array([line[name] for line in scores]) for name in scores[0]}
@@ -305,75 +206,6 @@ def _average(model: Any, X: Any) -> Floats:
     check_is_fitted(model)
     smoother: Smoother = model._smoother
     return smoother.average(_read_table(model, X, reset=False), _threads(model.n_jobs))
-
-
-# ---- blocks ----
-
-
-def _relative_distances(points: Floats, rows: Floats, metric: str, own: NDArray[np.intp] | None = None) -> Floats:
-    """Distances to all rows minus that to the nearest, so that the largest similarity is one however far a point is.
-
-    The row `own` of each point does not count. Infinite in a line where no distance is finite.
-    """
-    away = np.asarray(cdist(points, rows, metric))
-    if own is not None:
-        away[np.arange(len(own)), own] = np.inf
-    nearest = away.min(axis=1, keepdims=True)
-    away -= np.where(np.isfinite(nearest), nearest, 0.0)
-    return away
-
-
-def _ratios(sums: Floats, overall: Floats) -> Floats:
-    """Sums of values over the sum of mass, which is last; where that is zero no row is similar, and all count alike."""
-    sums = np.where(sums[:, -1:] > 0, sums, overall)
-    return np.asarray(sums[:, :-1] / sums[:, -1:])
-
-
-def _scaled(away: Floats, kernel: Any, bandwidth: float, out: Floats) -> Floats:
-    """Similarities from relative distances: exp(-away / bandwidth), or exp(-away / 2 bandwidth^2) if they are squares."""
-    factor = 1.0 / bandwidth if kernel == "laplace" else 0.5 / bandwidth / bandwidth
-    with np.errstate(over="ignore"):  # far away is far away
-        np.multiply(away, -min(factor, _STEEPEST), out=out)
-    return np.exp(out, out=out)
-
-
-def _choose(n_rows: int, most: int) -> NDArray[np.intp]:
-    if n_rows <= most:
-        return np.arange(n_rows)
-    return np.sort(np.random.default_rng(0).choice(n_rows, most, replace=False))
-
-
-def _parts(n_points: int, n_rows: int) -> list[slice]:
-    size = max(1, _BLOCK // n_rows)
-    return [slice(first, min(first + size, n_points)) for first in range(0, n_points, size)]
-
-
-def _in_threads(block: Callable[[slice], None], n_points: int, n_rows: int, threads: int) -> None:
-    """Work on blocks of points; numpy's own threads have nothing to gain in such thin products."""
-    parts = _parts(n_points, n_rows)
-    with _blas().limit(limits=1, user_api="blas"):
-        if threads == 1 or len(parts) < 2:
-            for part in parts:
-                block(part)
-            return
-        with ThreadPoolExecutor(threads) as pool:
-            for _ in pool.map(block, parts):
-                pass
-
-
-@cache
-def _blas() -> ThreadpoolController:
-    return ThreadpoolController()
-
-
-def _check_similarities(similar: Any, shape: tuple[int, int]) -> Any:
-    if np.shape(similar) != shape:
-        raise ValueError(f"kernel must return a matrix of shape {shape}, got {np.shape(similar)}")
-    entries = similar.data if hasattr(similar, "tocsr") else np.asarray(similar)
-    wrong = ~((entries >= 0.0) & (entries < np.inf))
-    if wrong.any():
-        raise ValueError(f"kernel must be finite and >= 0, got {entries[wrong].ravel()[0]}")
-    return similar
 
 
 # ---- reading ----
@@ -397,7 +229,7 @@ def _read_table(model: Any, X: Any, y: Any = None, *, reset: bool) -> Any:
     else:
         X = validate_data(model, X, **how)
     if precomputed:
-        _check_similarities(X, X.shape)
+        check_similarities(X, X.shape)
         if reset and X.shape[0] != X.shape[1]:
             raise ValueError(f"X must be a square matrix of similarities if kernel='precomputed', got shape {X.shape}")
     return (X, y) if reset and isinstance(model, RegressorMixin) else X

@@ -31,6 +31,7 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from kernelforest.data import is_frame, read_labels, read_schema, read_weights
 from kernelforest.growing import in_threads
+from kernelforest.kernel.numbering import numbering_of, whole_numbers
 from kernelforest.kernel.training import Training
 
 FORESTS = (RandomForestClassifier, RandomForestRegressor, ExtraTreesClassifier, ExtraTreesRegressor)
@@ -57,35 +58,6 @@ class Source:
     trees: tuple[Any, ...] = ()  # decision trees of scikit-learn, which count the rows in their leaves
     samples: list[NDArray[Any]] | None = None  # numbers of the rows that each of them drew
     n_draws: int | None = None  # that each of them must have drawn; None: any number of rows, max_samples was set
-
-
-@dataclass(frozen=True)
-class Numbering:
-    """Leaves that training rows reach, renumbered so that they run through all trees without gaps."""
-
-    known: tuple[NDArray[np.int64], ...]  # of each tree, ascending
-    starts: NDArray[np.int64]  # (n_trees + 1,) number of the first leaf of each tree
-
-    def number(self, raw: NDArray[Any], threads: int = 1) -> NDArray[np.int32]:
-        """Our numbers for a library's, -1 where no training row is.
-
-        >>> numbering_of(np.array([[7, 1], [3, 1], [7, 1]])).number(np.array([[7, 1], [4, 2]])).tolist()
-        [[1, 2], [-1, -1]]
-        """
-        out = np.empty(raw.shape, np.int32)
-
-        def one_tree(t: int) -> None:
-            out[:, t] = _places(raw[:, t], self.known[t], int(self.starts[t]))
-
-        for _ in in_threads(one_tree, list(range(raw.shape[1])), threads):
-            pass
-        return out
-
-
-def numbering_of(raw: NDArray[Any], threads: int = 1) -> Numbering:
-    """Collect the leaves that training rows reach."""
-    known = tuple(in_threads(lambda t: _distinct(raw[:, t]), list(range(raw.shape[1])), threads))
-    return Numbering(known, np.concatenate([[0], np.cumsum([len(k) for k in known])]).astype(np.int64))
 
 
 def training_from(
@@ -146,12 +118,12 @@ def _source(fitted: Any, threads: int) -> Source:
 
 
 def _from_pair(leaves_train: Any, apply_function: Callable[[Any], Any]) -> Source:
-    known = _whole_numbers("leaves_train", leaves_train)
+    known = whole_numbers("leaves_train", leaves_train)
     if known.ndim != 2 or not known.size:
         raise ValueError(f"leaves_train must have a row per training row and a column per tree, got shape {known.shape}")
 
     def leaves(X: Any) -> NDArray[np.int64]:
-        found = _whole_numbers("what apply_function returns", apply_function(X))
+        found = whole_numbers("what apply_function returns", apply_function(X))
         if found.ndim != 2 or found.shape[1] != known.shape[1]:
             raise ValueError(f"apply_function must return an array of shape (n_rows, {known.shape[1]}), got {found.shape}")
         return found
@@ -415,43 +387,3 @@ def _known_names(fitted: Any) -> tuple[str, ...] | None:
 def _plain(names: Sequence[str]) -> list[str]:
     """LightGBM writes a blank in a name as an underscore."""
     return [name.replace(" ", "_") for name in names]
-
-
-def _whole_numbers(name: str, values: Any) -> NDArray[np.int64]:
-    given = np.asarray(values)
-    if given.dtype.kind not in "iuf":
-        raise TypeError(f"{name} must be whole numbers, got dtype {given.dtype}")
-    whole = given.astype(np.int64)
-    if given.dtype.kind == "f" and not np.array_equal(whole, given):
-        raise TypeError(f"{name} must be whole numbers, got fractions")
-    return whole
-
-
-# ---- numbers of leaves ----
-
-
-def _is_compact(low: int, high: int, n_rows: int) -> bool:
-    """Whether a table of all numbers from low to high is quicker than a search of each row's."""
-    return high - low <= 4 * n_rows + 256
-
-
-def _distinct(column: NDArray[Any]) -> NDArray[np.int64]:
-    """The distinct numbers of a column, ascending."""
-    low, high = int(column.min()), int(column.max())
-    if not _is_compact(low, high, len(column)):
-        return np.unique(column).astype(np.int64)
-    seen = np.zeros(high - low + 1, dtype=bool)
-    seen[column - low] = True
-    return np.flatnonzero(seen) + low
-
-
-def _places(column: NDArray[Any], known: NDArray[np.int64], start: int) -> NDArray[np.int32]:
-    """Place of each number of a column among the known ones, counted from start; -1 where it is not among them."""
-    low, high = int(known[0]), int(known[-1])
-    if _is_compact(low, high, len(column)):
-        place = np.full(high - low + 1, -1, np.int32)
-        place[known - low] = np.arange(start, start + len(known))
-        inside = (column >= low) & (column <= high)
-        return np.where(inside, place[np.where(inside, column - low, 0)], np.int32(-1))
-    at = np.minimum(np.searchsorted(known, column), len(known) - 1)
-    return np.where(known[at] == column, at + start, -1).astype(np.int32)

@@ -1,7 +1,6 @@
 """The forest as a kernel: leaf numbers enter; similarities, smoother weights and nearest rows leave.
 
-K is never formed unless asked for. Averages go through sums per leaf; matrices are built by rows, in place, in two passes
-(count, then fill), so that nothing but the result takes memory.
+K is never formed unless asked for, and averages go through sums per leaf.
 """
 
 from __future__ import annotations
@@ -16,14 +15,13 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array
 
 from kernelforest._engine import pairs
-from kernelforest.growing import announced_compiling, in_threads
 from kernelforest.kernel import shape
 from kernelforest.kernel.explain import Explanation, VotingPoints, explain, voting_points
 from kernelforest.kernel.foreign import check_own_rows, training_from
-from kernelforest.kernel.memory import check_room, sparse_bytes
+from kernelforest.kernel.grids import default_steps, read_steps
+from kernelforest.kernel.incidence import in_blocks, members, multiply, pack_bits
+from kernelforest.kernel.memory import check_room
 from kernelforest.kernel.training import Training, check_choice
-
-_BLOCK = 256  # least rows of a kernel per piece of work
 
 
 class Kind(NamedTuple):
@@ -142,11 +140,11 @@ class ForestKernel:
         columns = None if Z is None else self._leaves(Z)
         factors, index, by_total = self._plan(X, columns, kind)
         width = self.n_rows if columns is None else len(columns)
-        K = self._product(self._leaves(X), factors, index, by_total, False, width, dtype)
+        K = multiply(self._leaves(X), factors, index, by_total, False, width, dtype, self._training.threads)
         if dense:
             check_room(8 * K.shape[0] * K.shape[1], f"a dense kernel of {K.shape[0]} x {K.shape[1]}", "leave dense out")
         if kind == "oob":
-            right = _bits(self._counts == 0)
+            right = pack_bits(self._counts == 0)
             left = right if X is None else np.full((K.shape[0], right.shape[1]), ~np.uint64(0))
             pairs.divide_by_common_trees(K.indptr, K.indices, K.data, left, right, self._training.tree_weights)
         return K.toarray() if dense else K
@@ -165,8 +163,10 @@ class ForestKernel:
         labels.
         """
         aggregate, fill = self._training.estimate(aggregate, fill)
-        factors = self._training.factors[None]
-        W = self._product(self._leaves(X), factors, self._index(fill), aggregate == "mean", True, self.n_rows)
+        factors, threads = self._training.factors[None], self._training.threads
+        W = multiply(
+            self._leaves(X), factors, self._index(fill), aggregate == "mean", True, self.n_rows, np.float64, threads
+        )
         silent = np.flatnonzero(np.diff(W.indptr) == 0)
         if len(silent):  # no tree has an opinion: the class shares of the data, as in predict_proba
             weight = self._training.row_weights
@@ -216,7 +216,7 @@ class ForestKernel:
             some = factors[rows] if len(factors) > 1 else factors
             pairs.nearest_rows(leaves[rows], some, index, by_total, own[rows], k, found[rows], similar[rows], self.n_rows)
 
-        self._run(block, len(leaves))
+        in_blocks(block, len(leaves), self._training.threads)
         return found, similar
 
     def effective_neighbours(
@@ -314,7 +314,7 @@ class ForestKernel:
         (array([-0.5]), array([0.]))
 
         """
-        steps = self._steps if h is None else shape.read_steps(self._training, h)
+        steps = self._steps if h is None else read_steps(self._training, h)
         return shape.derivatives(self._training, x0, steps, kind, decay)
 
     def derivative_importance(
@@ -325,7 +325,7 @@ class ForestKernel:
         Without X: over the training rows, or 1,000 of them drawn with a fixed seed. The other parameters are those of
         `derivatives`; rows whose derivative is NaN do not count.
         """
-        steps = self._steps if h is None else shape.read_steps(self._training, h)
+        steps = self._steps if h is None else read_steps(self._training, h)
         return shape.derivative_importance(self._training, X, steps, self._steps, kind, decay)
 
     def level_sets(self, x0: Any, features: Sequence[int | str], grid: Any = 50) -> shape.LevelSets:
@@ -345,7 +345,7 @@ class ForestKernel:
 
     @cached_property
     def _steps(self) -> NDArray[np.float64]:
-        return shape.default_steps(self._training)
+        return default_steps(self._training)
 
     @cached_property
     def _counts(self) -> NDArray[np.int32]:
@@ -359,15 +359,8 @@ class ForestKernel:
     def _index(self, fill: str) -> pairs.Index:
         """Training rows by leaf, as a fill counts them."""
         if fill == "all":
-            return self._make_index(None, self._training.weight)
-        return self._make_index(self._counts if fill == "inbag" else self._counts == 0, self._training.weight)
-
-    def _make_index(
-        self, counts: NDArray[Any] | None, weight: NDArray[np.float64] | None, leaves: NDArray[np.int32] | None = None
-    ) -> pairs.Index:
-        leaves = self._training.leaves if leaves is None else leaves
-        index: pairs.Index = pairs.index_rows(leaves, self._training.n_leaves, self._training.trees, counts, weight)
-        return index
+            return members(self._training, None, self._training.weight)
+        return members(self._training, self._counts if fill == "inbag" else self._counts == 0, self._training.weight)
 
     def _plan(self, X: Any, others: NDArray[np.int32] | None, kind: str) -> tuple[NDArray[np.float64], pairs.Index, bool]:
         """Factors of each query and tree, members of each leaf, and whether leaves are divided by their mass."""
@@ -376,75 +369,25 @@ class ForestKernel:
         if others is not None:
             if kind not in ("leaf", "kerf"):
                 raise ValueError(f"kind={kind!r} counts draws, so its columns are training rows: leave Z out")
-            columns = self._make_index(None, None, others)
+            columns = members(self._training, None, None, others)
             if kind == "leaf":
                 return even, columns, False
-            return even, columns._replace(totals=self._make_index(None, None).totals), True
+            return even, columns._replace(totals=members(self._training, None, None).totals), True
         if kind == "leaf":
-            return even, self._make_index(None, None), False
+            return even, members(self._training, None, None), False
         if kind == "kerf":
-            return even, self._make_index(None, None), True
+            return even, members(self._training, None, None), True
         if kind == "inbag":
-            return even, self._make_index(self._counts, None), False
+            return even, members(self._training, self._counts, None), False
         if self._training.draws is None:
             raise ValueError(f"kind={kind!r} needs rows that a tree did not draw; every tree was grown on all rows")
         out = np.ascontiguousarray((self._counts == 0).T, dtype=np.float64)
         if kind == "gap":
             total = out @ self._training.tree_weights
             out /= np.where(total > 0.0, total, 1.0)[:, None]
-            index = self._make_index(self._counts, self._training.weight)
+            index = members(self._training, self._counts, self._training.weight)
         else:
-            even, index = self._training.factors[None], self._make_index(self._counts == 0, None)
+            even, index = self._training.factors[None], members(self._training, self._counts == 0, None)
         if X is None:
             even = out[:, self._training.trees] * self._training.factors
         return even, index, kind == "gap"
-
-    def _product(
-        self,
-        leaves: NDArray[np.int32],
-        factors: NDArray[np.float64],
-        index: pairs.Index,
-        by_total: bool,
-        normalise: bool,
-        width: int,
-        dtype: Any = np.float64,
-    ) -> csr_array:
-        """Multiply incidences by rows: count the entries of each row, then fill them in place."""
-        counts = np.empty(len(leaves), np.int64)
-
-        def mine(rows: slice) -> NDArray[np.float64]:
-            return factors[rows] if len(factors) > 1 else factors
-
-        self._run(lambda rows: pairs.count_rows(leaves[rows], mine(rows), index, width, counts[rows]), len(leaves))
-        starts = np.concatenate([[0], counts.cumsum()])
-        small = starts[-1] < 2**31
-        instead = "ask for fewer rows at a time, for nearest(X, k), or for average(X, values), which needs no matrix"
-        check_room(sparse_bytes(len(leaves), int(starts[-1]), dtype), f"a kernel of {starts[-1]:,} entries", instead)
-        columns = np.empty(starts[-1], np.int32 if small else np.int64)
-        values = np.empty(starts[-1], dtype)
-
-        def fill(rows: slice) -> None:
-            span = starts[rows.start : rows.stop + 1]
-            pairs.fill_rows(leaves[rows], mine(rows), index, by_total, normalise, span, columns, values, width)
-
-        self._run(fill, len(leaves))
-        return csr_array((values, columns, starts.astype(columns.dtype)), shape=(len(leaves), width))
-
-    def _run(self, block: Callable[[slice], Any], n_rows: int) -> None:
-        with announced_compiling():
-            for _ in in_threads(block, _blocks(n_rows, self._training.threads), self._training.threads):
-                pass
-
-
-def _blocks(n_rows: int, threads: int) -> list[slice]:
-    """A few pieces of work for each thread, because each piece clears a line as long as the training set."""
-    size = max(_BLOCK, -(-n_rows // (8 * threads)))
-    return [slice(first, min(first + size, n_rows)) for first in range(0, n_rows, size)]
-
-
-def _bits(flags: NDArray[np.bool_]) -> NDArray[np.uint64]:
-    """Pack (trees, rows) flags into words, (rows, words)."""
-    n_words = -(-flags.shape[0] // 64)
-    padded = np.zeros((flags.shape[1], n_words * 64), dtype=bool)
-    padded[:, : flags.shape[0]] = flags.T
-    return np.packbits(padded, axis=1, bitorder="little").view(np.uint64)

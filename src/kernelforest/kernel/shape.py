@@ -6,9 +6,9 @@ Of other forests only leaf numbers are known: there, changed copies of the row a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -18,11 +18,11 @@ from kernelforest._engine import faces as engine
 from kernelforest.forest import Forest
 from kernelforest.frames import as_table
 from kernelforest.growing import announced_compiling, in_threads
+from kernelforest.kernel.grids import STEP, is_categorical, numeric_feature, read_grid
 from kernelforest.kernel.memory import check_room
-from kernelforest.kernel.points import as_rows, feature_number, read_point, read_rows
+from kernelforest.kernel.points import as_rows, read_point, read_rows
 from kernelforest.kernel.training import Training
 
-STEP = 0.2  # standard deviations, as in the paper's spam example
 MOST_ROWS = 1_000  # of the training rows, over which derivatives are averaged
 _BLOCK = 256  # rows per piece of work
 _COPIES = 4_000_000  # numbers in one batch of changed copies
@@ -140,7 +140,7 @@ def profile(training: Training, x0: Any, feature: int | str) -> Profile:
     """Exact profile of the kernel along one feature."""
     forest = _own_forest(training, "profile")
     table, row = read_point(training, x0)
-    j = _numeric_feature(training, table, feature)
+    j = numeric_feature(training, table, feature)
     if not np.isfinite(row[j]):
         raise ValueError(f"x0 must have a finite value of feature {training.names[j]!r} to step from, got {row[j]}")
     parts = [(weight, _faces_of(part, row)) for weight, part in forest.parts()]
@@ -185,10 +185,10 @@ def level_sets(training: Training, x0: Any, features: Sequence[int | str], grid:
     if isinstance(features, str) or len(features) != 2:
         raise ValueError(f"features must name two features, got {features!r}")
     table, row = read_point(training, x0)
-    i, j = (_numeric_feature(training, table, f) for f in features)
+    i, j = (numeric_feature(training, table, f) for f in features)
     if i == j:
         raise ValueError(f"features must name two different features, got {features!r}")
-    x, y = _read_grid(training, grid, (i, j))
+    x, y = read_grid(training, grid, (i, j))
     if training.forest is not None:
         parts = training.forest.parts()
         k = np.sum([weight * _own_levels(_faces_of(part, row), i, j, x, y) for weight, part in parts], axis=0)
@@ -217,28 +217,6 @@ def path_matrix(training: Training, X: Any, Z: Any, decay: float) -> NDArray[np.
     return out
 
 
-def default_steps(training: Training) -> NDArray[np.float64]:
-    """0.2 standard deviations of each training column, over its finite values; NaN if constant or categorical."""
-    steps = np.array([STEP * _spread(column) for column in _columns(training)])
-    steps[_categorical(training)] = np.nan
-    return steps
-
-
-def read_steps(training: Training, h: Any) -> NDArray[np.float64]:
-    """Check steps given by the user: one for all features, or one each."""
-    p = len(training.names)
-    try:
-        steps = np.asarray(h, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise ValueError(f"h must be a number or one per feature ({p}), got {h!r}") from None
-    if steps.shape not in ((), (p,)):
-        raise ValueError(f"h must be a number or one per feature ({p}), got shape {steps.shape}")
-    wrong = ~(np.isfinite(steps) & (steps > 0.0))
-    if wrong.any():
-        raise ValueError(f"h must be finite and > 0, got {steps[wrong].ravel()[0]}")
-    return np.broadcast_to(steps, (p,)).copy()
-
-
 def _differences(
     training: Training, table: Any, matrix: NDArray[np.float64], h: NDArray[np.float64], decay: float | None
 ) -> NDArray[np.float64]:
@@ -251,7 +229,7 @@ def _differences(
         out = _foreign_differences(training, table, matrix, h)
     out /= h
     out += np.where(np.isnan(matrix), np.nan, 0.0)[:, None, :]
-    out[:, :, _categorical(training, table)] = np.nan
+    out[:, :, is_categorical(training, table)] = np.nan
     return np.ascontiguousarray(out.swapaxes(0, 1))
 
 
@@ -371,7 +349,7 @@ def _shares(
     copies: Any = changed
     if hasattr(table, "iloc"):  # the forest may want the names and types of a pandas frame
         copies = table.iloc[which].reset_index(drop=True)
-        for c in np.flatnonzero(~_categorical(training, table)):
+        for c in np.flatnonzero(~is_categorical(training, table)):
             copies[table.columns[c]] = changed[:, c]
     leaves = training.route(copies)
     return np.asarray(((leaves == home) & (home >= 0)).mean(axis=1))
@@ -380,69 +358,10 @@ def _shares(
 # ---- reading ----
 
 
-def _numeric_feature(training: Training, table: Any, feature: Any) -> int:
-    """Number of a feature given by number or name."""
-    j = feature_number(training.names, feature)
-    if _categorical(training, table)[j]:
-        raise ValueError(f"feature must be numeric, got {training.names[j]!r}, which is categorical")
-    return j
-
-
-def _categorical(training: Training, table: Any = None) -> NDArray[np.bool_]:
-    """Features that cannot be stepped along: in other forests, columns of a pandas frame that hold no numbers."""
-    if training.forest is not None:
-        return np.asarray((training.forest.columns.kinds & 1) != 0)
-    if hasattr(table, "iloc"):
-        return np.array([getattr(dtype, "kind", "O") not in "fiub" for dtype in table.dtypes])
-    return np.zeros(len(training.names), dtype=bool)
-
-
-def _columns(training: Training) -> Iterator[NDArray[np.float64]]:
-    """Finite values of each training column."""
-    if training.forest is None:
-        for column in training.matrix().T:
-            yield column[np.isfinite(column)]
-        return
-    columns = training.forest.columns
-    for codes, first, stop in zip(columns.codes, columns.offsets[:-1], columns.offsets[1:], strict=True):
-        values = columns.highs[first:stop][codes[codes < stop - first]]
-        yield values[np.isfinite(values)]
-
-
-def _spread(column: NDArray[np.float64]) -> float:
-    """Standard deviation, NaN if there is none."""
-    if not len(column) or column.min() == column.max():
-        return np.nan
-    return float(column.std())
-
-
 def _some_training_rows(training: Training) -> NDArray[np.float64]:
     n = len(training.leaves)
     rows = np.arange(n) if n <= MOST_ROWS else np.sort(np.random.default_rng(0).choice(n, MOST_ROWS, replace=False))
     return training.matrix()[rows]
-
-
-def _read_grid(training: Training, grid: Any, features: tuple[int, int]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    law = "grid must be an integer >= 2 or a pair of ascending arrays of finite numbers"
-    if isinstance(grid, Integral) and not isinstance(grid, bool):
-        if grid < 2:
-            raise ValueError(f"{law}, got {grid}")
-        x, y = (_span(training, j, int(grid)) for j in features)
-        return x, y
-    if isinstance(grid, str) or not hasattr(grid, "__len__") or len(grid) != 2:
-        raise ValueError(f"{law}, got {grid!r}")
-    x, y = (np.asarray(side, dtype=np.float64) for side in grid)
-    for side in (x, y):
-        if side.ndim != 1 or not len(side) or not np.isfinite(side).all() or (np.diff(side) < 0).any():
-            raise ValueError(f"{law}, got {side!r}")
-    return x, y
-
-
-def _span(training: Training, j: int, n_points: int) -> NDArray[np.float64]:
-    column = next(column for number, column in enumerate(_columns(training)) if number == j)
-    if not len(column):
-        raise ValueError(f"grid must be given: feature {training.names[j]!r} has no finite value in training")
-    return np.linspace(column.min(), column.max(), n_points)
 
 
 def _read_decay(kind: Any, decay: Any) -> float | None:

@@ -1,0 +1,97 @@
+"""Steps and grids along features: what users ask for and the columns of training enter; checked numbers leave."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kernelforest.kernel.points import feature_number
+from kernelforest.kernel.training import Training
+
+STEP = 0.2  # standard deviations, as in the paper's spam example
+
+
+def default_steps(training: Training) -> NDArray[np.float64]:
+    """0.2 standard deviations of each training column, over its finite values; NaN if constant or categorical."""
+    steps = np.array([STEP * _spread(column) for column in _columns(training)])
+    steps[is_categorical(training)] = np.nan
+    return steps
+
+
+def read_steps(training: Training, h: Any) -> NDArray[np.float64]:
+    """Check steps given by the user: one for all features, or one each."""
+    p = len(training.names)
+    try:
+        steps = np.asarray(h, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise ValueError(f"h must be a number or one per feature ({p}), got {h!r}") from None
+    if steps.shape not in ((), (p,)):
+        raise ValueError(f"h must be a number or one per feature ({p}), got shape {steps.shape}")
+    wrong = ~(np.isfinite(steps) & (steps > 0.0))
+    if wrong.any():
+        raise ValueError(f"h must be finite and > 0, got {steps[wrong].ravel()[0]}")
+    return np.broadcast_to(steps, (p,)).copy()
+
+
+def read_grid(training: Training, grid: Any, features: tuple[int, int]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Check a grid over two features given by the user, or lay one over their training columns."""
+    law = "grid must be an integer >= 2 or a pair of ascending arrays of finite numbers"
+    if isinstance(grid, Integral) and not isinstance(grid, bool):
+        if grid < 2:
+            raise ValueError(f"{law}, got {grid}")
+        x, y = (_span(training, j, int(grid)) for j in features)
+        return x, y
+    if isinstance(grid, str) or not hasattr(grid, "__len__") or len(grid) != 2:
+        raise ValueError(f"{law}, got {grid!r}")
+    x, y = (np.asarray(side, dtype=np.float64) for side in grid)
+    for side in (x, y):
+        if side.ndim != 1 or not len(side) or not np.isfinite(side).all() or (np.diff(side) < 0).any():
+            raise ValueError(f"{law}, got {side!r}")
+    return x, y
+
+
+def numeric_feature(training: Training, table: Any, feature: Any) -> int:
+    """Number of a feature given by number or name."""
+    j = feature_number(training.names, feature)
+    if is_categorical(training, table)[j]:
+        raise ValueError(f"feature must be numeric, got {training.names[j]!r}, which is categorical")
+    return j
+
+
+def is_categorical(training: Training, table: Any = None) -> NDArray[np.bool_]:
+    """Features that cannot be stepped along: in other forests, columns of a pandas frame that hold no numbers."""
+    if training.forest is not None:
+        return np.asarray((training.forest.columns.kinds & 1) != 0)
+    if hasattr(table, "iloc"):
+        return np.array([getattr(dtype, "kind", "O") not in "fiub" for dtype in table.dtypes])
+    return np.zeros(len(training.names), dtype=bool)
+
+
+def _span(training: Training, j: int, n_points: int) -> NDArray[np.float64]:
+    column = next(column for number, column in enumerate(_columns(training)) if number == j)
+    if not len(column):
+        raise ValueError(f"grid must be given: feature {training.names[j]!r} has no finite value in training")
+    return np.linspace(column.min(), column.max(), n_points)
+
+
+def _columns(training: Training) -> Iterator[NDArray[np.float64]]:
+    """Finite values of each training column."""
+    if training.forest is None:
+        for column in training.matrix().T:
+            yield column[np.isfinite(column)]
+        return
+    columns = training.forest.columns
+    for codes, first, stop in zip(columns.codes, columns.offsets[:-1], columns.offsets[1:], strict=True):
+        values = columns.highs[first:stop][codes[codes < stop - first]]
+        yield values[np.isfinite(values)]
+
+
+def _spread(column: NDArray[np.float64]) -> float:
+    """Standard deviation, NaN if there is none."""
+    if not len(column) or column.min() == column.max():
+        return np.nan
+    return float(column.std())

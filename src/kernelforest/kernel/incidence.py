@@ -1,0 +1,81 @@
+"""Which rows are in which leaves: leaf numbers enter; members of each leaf and sparse products with them leave.
+
+Products are built by rows, in place, in two passes (count, then fill), so that nothing but the result takes memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+
+from kernelforest._engine import pairs
+from kernelforest.growing import announced_compiling, in_threads
+from kernelforest.kernel.memory import check_room, sparse_bytes
+from kernelforest.kernel.training import Training
+
+_BLOCK = 256  # least rows of a kernel per piece of work
+
+
+def members(
+    training: Training,
+    counts: NDArray[Any] | None,
+    weight: NDArray[np.float64] | None,
+    leaves: NDArray[np.int32] | None = None,
+) -> pairs.Index:
+    """Rows of each leaf, counted as often as a tree drew them; the training rows, unless leaves of others are given."""
+    leaves = training.leaves if leaves is None else leaves
+    index: pairs.Index = pairs.index_rows(leaves, training.n_leaves, training.trees, counts, weight)
+    return index
+
+
+def multiply(
+    leaves: NDArray[np.int32],
+    factors: NDArray[np.float64],
+    index: pairs.Index,
+    by_total: bool,
+    normalise: bool,
+    width: int,
+    dtype: Any,
+    threads: int,
+) -> csr_array:
+    """Multiply incidences by rows: count the entries of each row, then fill them in place."""
+    counts = np.empty(len(leaves), np.int64)
+
+    def mine(rows: slice) -> NDArray[np.float64]:
+        return factors[rows] if len(factors) > 1 else factors
+
+    in_blocks(lambda rows: pairs.count_rows(leaves[rows], mine(rows), index, width, counts[rows]), len(leaves), threads)
+    starts = np.concatenate([[0], counts.cumsum()])
+    small = starts[-1] < 2**31
+    instead = "ask for fewer rows at a time, for nearest(X, k), or for average(X, values), which needs no matrix"
+    check_room(sparse_bytes(len(leaves), int(starts[-1]), dtype), f"a kernel of {starts[-1]:,} entries", instead)
+    columns = np.empty(starts[-1], np.int32 if small else np.int64)
+    values = np.empty(starts[-1], dtype)
+
+    def fill(rows: slice) -> None:
+        span = starts[rows.start : rows.stop + 1]
+        pairs.fill_rows(leaves[rows], mine(rows), index, by_total, normalise, span, columns, values, width)
+
+    in_blocks(fill, len(leaves), threads)
+    return csr_array((values, columns, starts.astype(columns.dtype)), shape=(len(leaves), width))
+
+
+def in_blocks(block: Callable[[slice], Any], n_rows: int, threads: int) -> None:
+    """A few pieces of work for each thread, because each piece clears a line as long as the training set."""
+    size = max(_BLOCK, -(-n_rows // (8 * threads)))
+    blocks = [slice(first, min(first + size, n_rows)) for first in range(0, n_rows, size)]
+    with announced_compiling():
+        for _ in in_threads(block, blocks, threads):
+            pass
+
+
+def pack_bits(flags: NDArray[np.bool_]) -> NDArray[np.uint64]:
+    """Pack (trees, rows) flags into words, (rows, words)."""
+    n_words = -(-flags.shape[0] // 64)
+    padded = np.zeros((flags.shape[1], n_words * 64), dtype=bool)
+    padded[:, : flags.shape[0]] = flags.T
+    return np.packbits(padded, axis=1, bitorder="little").view(np.uint64)
