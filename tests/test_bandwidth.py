@@ -214,7 +214,7 @@ def test_sums_do_not_depend_on_how_many_trees_are_walked_at_a_time(monkeypatch):
     prepared = prepare(draw_table(7, 80, KINDS["missing"], 2), 2)
     together, parts = make_path(prepared), make_path(prepared)
     together.extend(25)
-    monkeypatch.setattr(Forest, "tree_spans", lambda self: pairwise(range(0, self.n_trees + 1, 5)))
+    monkeypatch.setattr(Forest, "tree_spans", lambda self, more: pairwise(range(0, self.n_trees + 1, 5)))
     parts.extend(25)
     np.testing.assert_array_equal(together.steps, parts.steps)
 

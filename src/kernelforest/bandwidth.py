@@ -56,7 +56,8 @@ class BandwidthPath:
         began = perf_counter()
         deep = self.limits._replace(leaf_size=int(self.sizes[0]))
         forest = Forest.grow(self.columns, self.targets, deep, range(self.n_trees, n_trees), self.seed, threads=threads)
-        for first, stop in forest.tree_spans():
+        fills = len(forest.nodes) // forest.n_trees * len(FILLS) * self.targets.n_classes
+        for first, stop in forest.tree_spans(more=fills):
             self._add(forest, first, stop, threads)
         self.n_trees = n_trees
         self.seconds += perf_counter() - began

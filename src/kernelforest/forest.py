@@ -359,9 +359,12 @@ class Forest:
             for _ in in_threads(block, blocks, threads):
                 pass
 
-    def tree_spans(self, first: int = 0, stop: int | None = None) -> Iterator[tuple[int, int]]:
-        """Spans of the trees first .. stop-1 whose leaf numbers and draws for all training rows stay within about 64 MB."""
-        step, stop = max(1, 8_000_000 // self.n_rows), self.n_trees if stop is None else stop
+    def tree_spans(self, first: int = 0, stop: int | None = None, more: int = 0) -> Iterator[tuple[int, int]]:
+        """Spans of the trees first .. stop-1 whose leaf numbers and draws for all training rows stay within about 64 MB.
+
+        So do they together with `more` numbers for each tree.
+        """
+        step, stop = max(1, 8_000_000 // (self.n_rows + more)), self.n_trees if stop is None else stop
         for begin in range(first, stop, step):
             yield begin, min(begin + step, stop)
 

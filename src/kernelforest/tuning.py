@@ -169,7 +169,8 @@ def tune(
         ways.append(BandwidthPath(columns, targets, limits, seed, rows, np.array(choices.leaf_size), choices.aggregate))
     judge = Judge(targets, choices.fill, scoring, calibrated)
     dropped: list[Candidate] = []
-    for n_trees, is_last in rounds(len(ways), len(rows), rules.n_estimators):
+    middle = int(sqrt(len(rows) * len(targets.labels)))  # few scored rows want trees, many rows make them slow
+    for n_trees, is_last in rounds(len(ways), middle, rules.n_estimators):
         results = extended(ways, n_trees, judge, is_last, threads=threads, verbose=verbose)
         weigh = Weigher.of(results, judge)
         if not is_last:
