@@ -101,10 +101,12 @@ def test_mtry_candidates_rise_from_one_to_all_or_many_and_hold_the_square_root(p
     assert len(found) <= 7
 
 
-@given(n_ways=st.integers(1, 20), n_rows=st.integers(10, 10**6), n_estimators=st.integers(1, 2000))
+@given(
+    n_ways=st.integers(1, 20), n_rows=st.integers(10, 10**6), share=st.floats(0.001, 1.0), n_estimators=st.integers(1, 2000)
+)
 @settings(quick, max_examples=300)
-def test_rounds_grow_more_trees_for_half_as_many_ways(n_ways, n_rows, n_estimators):
-    found = rounds(n_ways, n_rows, n_estimators)
+def test_rounds_grow_more_trees_for_half_as_many_ways(n_ways, n_rows, share, n_estimators):
+    found = rounds(n_ways, n_rows, ceil(share * n_rows), n_estimators)
     trees = [n for n, _ in found]
     assert [last for _, last in found] == [False] * (len(found) - 1) + [True]
     assert all(a < b for a, b in pairwise(trees))
@@ -116,7 +118,7 @@ def test_rounds_grow_more_trees_for_half_as_many_ways(n_ways, n_rows, n_estimato
 
 
 def test_one_way_to_grow_needs_one_round():
-    assert rounds(1, 1000, 500) == [(250, True)]
+    assert rounds(1, 1000, 1000, 500) == [(250, True)]
 
 
 @given(n=st.integers(1, 400), n_classes=st.integers(1, 50), seed=st.integers(0, 99))

@@ -169,8 +169,7 @@ def tune(
         ways.append(BandwidthPath(columns, targets, limits, seed, rows, np.array(choices.leaf_size), choices.aggregate))
     judge = Judge(targets, choices.fill, scoring, calibrated)
     dropped: list[Candidate] = []
-    middle = int(sqrt(len(rows) * len(targets.labels)))  # few scored rows want trees, many rows make them slow
-    for n_trees, is_last in rounds(len(ways), middle, rules.n_estimators):
+    for n_trees, is_last in rounds(len(ways), len(targets.labels), len(rows), rules.n_estimators):
         results = extended(ways, n_trees, judge, is_last, threads=threads, verbose=verbose)
         weigh = Weigher.of(results, judge)
         if not is_last:
@@ -236,15 +235,15 @@ def apportion(shares: Sequence[float], n_trees: int) -> list[int]:
     return [int(n) for n in np.diff(ends)]
 
 
-def rounds(n_ways: int, n_rows: int, n_estimators: int) -> list[tuple[int, bool]]:
+def rounds(n_ways: int, n_rows: int, n_scored: int, n_estimators: int) -> list[tuple[int, bool]]:
     """Number of trees of each way to grow in every round, doubled from round to round, and whether it is the last.
 
-    Many rows need fewer trees, because their scores are less noisy.
+    Many rows need fewer trees, because their scores are less noisy: in the end as many as the rows that are scored demand.
 
-    >>> rounds(14, 1000, 500)
+    >>> rounds(14, 1000, 1000, 500)
     [(50, False), (100, False), (200, False), (250, True)]
     """
-    most = max(1, min(n_estimators // 2, max(96, min(250, 300_000 // n_rows))))
+    most = max(1, min(n_estimators // 2, max(96, min(250, 300_000 // n_scored))))
     trees = [min(most, max(24, min(100, 50_000 // n_rows)))]
     while trees[-1] < most and n_ways > MOST_WAYS:
         trees.append(min(most, 2 * trees[-1]))
