@@ -118,7 +118,7 @@ class Candidates:
     def sharpened(self) -> Array:
         """Log losses after a sigmoid, as the package scores them."""
         n_classes, out = len(self.shares), np.empty(self.oob.shape[:2])
-        room = None if n_classes == 2 else np.empty(n_classes)
+        room = None if n_classes == 2 else np.empty((n_classes + 2, n_classes + 1))
         floor = 1.0 / (n_classes * len(self.y) + 1)
         about = self.y.astype(np.int32), np.ones(len(self.y))
         score_candidates(np.ascontiguousarray(self.oob), *about, floor, True, False, room, out)

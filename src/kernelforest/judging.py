@@ -110,7 +110,8 @@ class Judge:
 
         def block(kind: int) -> None:
             how = floor, self.calibrated, self.scoring == "brier"
-            room = None if self.targets.n_classes == 2 else np.empty(self.targets.n_classes)
+            n = 1 + self.targets.n_classes
+            room = None if n == 3 else np.empty((n + 1, n))
             path.score_candidates(proba[kind], labels, weight, *how, room, losses[kind])
 
         with announced_compiling():

@@ -199,39 +199,74 @@ def scale_row(x, slope, shift, q):
 
 
 @jit
-def sharpen_many(x, labels, weight, slope, shift, q, seen):
-    """The same for several classes: in turn, a step for the slope, and shifts that make the mean of each class right."""
-    still = 0
-    for turn in range(60):
-        gradient, curvature = RIDGE * (slope - 1.0), RIDGE
-        for c in range(q.shape[0]):
-            seen[c] = 0.0
-        for i in range(x.shape[0]):
-            scale_row(x[i], slope, shift, q)
-            mean, square = 0.0, 0.0
-            for c in range(q.shape[0]):
-                mean += q[c] * x[i, c]
-                square += q[c] * x[i, c] * x[i, c]
-                seen[c] += weight[i] * (q[c] - (labels[i] == c))
-            gradient += weight[i] * (mean - x[i, labels[i]])
-            curvature += weight[i] * (square - mean * mean)
-        moved = 0.0
-        if turn % 2 == 0:
-            before = slope
-            slope = max(0.0, slope - min(1.0, max(-1.0, gradient / curvature)))
-            moved = abs(slope - before)
-        else:
-            for c in range(q.shape[0]):
-                rows = 0.5
-                for i in range(x.shape[0]):
-                    rows += weight[i] * (labels[i] == c)
-                step = np.log(rows / max(0.25, rows + seen[c]))
-                shift[c] += step
-                moved = max(moved, abs(step))
-        still = still + 1 if moved < TOLERANCE else 0
-        if still == 2:
+def solve(h, g):
+    """Solve h x = g for a positive definite h, in place: g becomes x, h its Cholesky factor."""
+    n = g.shape[0]
+    for i in range(n):
+        for j in range(i + 1):
+            rest = h[i, j]
+            for k in range(j):
+                rest -= h[i, k] * h[j, k]
+            h[i, j] = np.sqrt(rest) if i == j else rest / h[j, j]
+    for i in range(n):
+        for k in range(i):
+            g[i] -= h[i, k] * g[k]
+        g[i] /= h[i, i]
+    for i in range(n - 1, -1, -1):
+        for k in range(i + 1, n):
+            g[i] -= h[k, i] * g[k]
+        g[i] /= h[i, i]
+
+
+@jit
+def differentiate(x, labels, weight, params, q, g, h):
+    """Gradient of the log loss by the slope and the shifts, and the lower half of its second derivative."""
+    n_classes = x.shape[1]
+    for a in range(n_classes + 1):
+        g[a] = RIDGE * (params[a] - (a == 0))
+        for b in range(a + 1):
+            h[a, b] = RIDGE * (a == b)
+    for i in range(x.shape[0]):
+        scale_row(x[i], params[0], params[1:], q)
+        mean, square = 0.0, 0.0
+        for c in range(n_classes):
+            mean += q[c] * x[i, c]
+            square += q[c] * x[i, c] * x[i, c]
+        g[0] += weight[i] * (mean - x[i, labels[i]])
+        h[0, 0] += weight[i] * (square - mean * mean)
+        for c in range(n_classes):
+            v = weight[i] * q[c]
+            g[c + 1] += v - weight[i] * (labels[i] == c)
+            h[c + 1, 0] += v * (x[i, c] - mean)
+            h[c + 1, c + 1] += v
+            for d in range(c + 1):
+                h[c + 1, d + 1] -= v * q[d]
+
+
+@jit
+def sharpen_many(x, labels, weight, params, q, room):
+    """The same for several classes: `params` are the slope and a shift for each."""
+    n = params.shape[0]
+    g, h = room[n], room[:n]
+    for _ in range(50):
+        differentiate(x, labels, weight, params, q, g, h)
+        solve(h, g)
+        if params[0] - g[0] < 0.0:  # the slope stops at zero, and the shifts take their best steps given that
+            differentiate(x, labels, weight, params, q, g, h)
+            for a in range(1, n):
+                g[a] -= h[a, 0] * params[0]
+                h[a, 0] = 0.0
+            g[0], h[0, 0] = params[0], 1.0
+            solve(h, g)
+        most = 0.0
+        for a in range(n):
+            most = max(most, abs(g[a]))
+        pace = 1.0 if most <= 1.0 else 1.0 / most
+        for a in range(n):
+            params[a] -= pace * g[a]
+        params[0] = max(0.0, params[0])
+        if most < TOLERANCE:
             break
-    return slope
 
 
 @jit
@@ -266,11 +301,11 @@ def sharpened_two(proba, linear, labels, weight, floor, squared, logit, start, l
 @jit
 def sharpened_many(proba, labels, weight, floor, squared, start, spare, losses):
     """The same for several classes, by logarithms only; `start` has the slope and the shifts of all of them."""
-    x, q, seen = spare
+    x, q, room = spare
     for i in range(x.shape[0]):
         for c in range(x.shape[1]):
             x[i, c] = np.log(max(floor, proba[i, c]))
-    start[0] = sharpen_many(x, labels, weight, start[0], start[1:], q, seen)
+    sharpen_many(x, labels, weight, start, q, room)
     for i in range(x.shape[0]):
         scale_row(x[i], start[0], start[1:], q)
         losses[i] = row_loss(q, labels[i], floor, squared)
@@ -281,8 +316,8 @@ def score_candidates(proba, labels, weight, floor, sharpened, squared, many, los
     """Loss of every row under every candidate, (candidates, rows); if asked for, after a sigmoid.
 
     Of two classes it is the better of two sigmoids. That of a candidate is sought from that of the one before: neighbours
-    should be alike. `many` is room for one number per class, or None where there are two classes: then their way is not
-    compiled.
+    should be alike. `many` is room for a square of one number more than there are classes, and a line of it; or None where
+    there are two classes: then their way is not compiled.
     """
     n_candidates, n_rows, n_classes = proba.shape
     logit, mine = np.empty(n_rows), np.empty(n_rows)
