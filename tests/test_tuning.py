@@ -382,6 +382,16 @@ def test_the_standard_error_of_the_best_is_zero_and_of_others_is_not():
     assert max(c.error for c in tuning.candidates if c.n_trees == most) > 0.01
 
 
+def test_nothing_depends_on_whether_threads_are_shared_across_or_within_ways_to_grow(monkeypatch):
+    drawn = sample("waves", 120)
+    across = fit(drawn.X, drawn.y, max_features=1, n_jobs=3)
+    monkeypatch.setattr("kernelforest.tuning.MANY_ROWS", 1)
+    within = fit(drawn.X, drawn.y, max_features=1, n_jobs=3)
+    for one, other in zip(across.tuning_.candidates, within.tuning_.candidates, strict=True):
+        assert one._replace(seconds=0.0, error=0.0) == other._replace(seconds=0.0, error=0.0)
+    np.testing.assert_array_equal(across.predict_proba(drawn.X), within.predict_proba(drawn.X))
+
+
 def test_ways_to_grow_that_are_dropped_early_have_fewer_trees():
     tuning = fitted("waves", 300, n_estimators=400).tuning_
     ways = {}
