@@ -202,7 +202,7 @@ EXPERIMENTS = (
             ),
             *_shape_claims(250),
         ),
-        reps=100,  # twice the paper's: the columns of a row share training sets, and with 50 the row 1d strays as a whole
+        reps=100,  # twice the paper's: the columns of a row share training sets, so that a row strays as a whole
         quick_reps=2,
         minutes=20.0,
         one=partial(_one, 250),
