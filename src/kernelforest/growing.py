@@ -18,7 +18,7 @@ from numba.core import event
 from numpy.typing import NDArray
 
 from kernelforest._engine import grow
-from kernelforest._engine.layout import Columns, Limits, Targets, Trees
+from kernelforest._engine.layout import NODE, Columns, Limits, Targets, Trees
 
 SPLITTERS = {
     "best": grow.BEST,
@@ -121,7 +121,9 @@ def grow_forest(
 
     def batch(bounds: tuple[int, int]) -> Trees:
         levels, masses = _levels(columns, targets), _masses(targets)
-        grown: Trees = grow.grow_trees(*bounds, np.uint64(seed), columns, targets, limits, levels, masses, targets.groups)
+        room = _room(columns, targets, limits, levels is not None)
+        how = columns, targets, limits, *room, levels, masses, targets.groups
+        grown: Trees = grow.grow_trees(*bounds, np.uint64(seed), *how)
         return grown
 
     with announced_compiling():
@@ -227,6 +229,44 @@ def _levels(columns: Columns, targets: Targets) -> grow.Levels | None:
     room = np.empty((1 if _is_counted(targets) else most, targets.n_classes))
     ahead, mean, step = np.empty((3, targets.n_classes))
     return grow.Levels(np.zeros(most, np.uint8), np.empty(most, np.int64), room, np.empty(most), ahead, mean, step)
+
+
+def _room(columns: Columns, targets: Targets, limits: Limits, lists: bool) -> tuple[grow.Scratch, grow.Draft]:
+    """Where a tree is grown: allocated here, because in the engine that would take a second to compile."""
+    p, n = columns.codes.shape
+    widest = max(1, int(np.diff(columns.offsets).max(initial=1)))
+    n_drawn = limits.n_draws * targets.largest_group
+    room = min(n, n_drawn) + 1
+    scratch = grow.Scratch(
+        np.empty(room, np.uint32),
+        np.empty(room, np.int64),
+        np.empty(room, np.uint32),
+        np.empty(room, np.int64),
+        np.empty(room, np.int32),
+        np.empty(room, np.int64),
+        np.empty(room, np.int64),
+        np.empty(widest + 1, np.int64),
+        np.empty(max(room, widest + 1), np.uint8),
+        np.empty(257, np.int64),
+        columns.order.copy(),
+        np.empty(p, np.int32),
+    )
+    # levels are listed on the side with fewer draws, so each draw at most log2(draws) times
+    n_listable = room * (2 + int(np.log2(n_drawn))) if lists else 1
+    n_slots = min(limits.max_leaves, room) + 3 if limits.max_leaves < grow.NO_LIMIT else 64
+    draft = grow.Draft(
+        np.empty(2 * room, NODE),
+        np.empty(2 * room, np.int32),
+        np.empty((2 * room, 2), np.int32),
+        np.empty(n_listable, np.uint16),
+        np.empty((n_slots, 9), np.int64),
+        np.empty((n_slots, 3), np.float64),
+        np.empty(n_slots, np.uint64),
+        np.empty((n_slots, (p + 63) // 64), np.uint64),
+        np.empty((2, 4), np.int64),
+        np.empty(2, np.uint64),
+    )
+    return scratch, draft
 
 
 def _capped(count: int | None) -> int:

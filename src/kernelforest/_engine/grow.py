@@ -920,45 +920,10 @@ def extended(buffer, used, need):
 
 
 @allocating
-def grow_trees(first, stop, seed, columns, targets, limits, levels, masses, groups):
+def grow_trees(first, stop, seed, columns, targets, limits, scratch, draft, levels, masses, groups):
     """Grow the trees numbered first .. stop-1. `groups` is None where every row is drawn on its own."""
     p, n = columns.codes.shape
     n_classes = targets.n_classes
-    widest = 1
-    for f in range(p):
-        widest = max(widest, columns.offsets[f + 1] - columns.offsets[f])
-    n_drawn = limits.n_draws * targets.largest_group
-    room = min(n, n_drawn) + 1
-    scratch = Scratch(
-        np.empty(room, np.uint32),
-        np.empty(room, np.int64),
-        np.empty(room, np.uint32),
-        np.empty(room, np.int64),
-        np.empty(room, np.int32),
-        np.empty(room, np.int64),
-        np.empty(room, np.int64),
-        np.empty(widest + 1, np.int64),
-        np.empty(max(room, widest + 1), np.uint8),
-        np.empty(257, np.int64),
-        columns.order.copy(),
-        np.empty(p, np.int32),
-    )
-    n_listable = 1
-    if levels is not None:  # listed on the side with fewer draws, so each draw at most log2(draws) times
-        n_listable = room * (2 + int(np.log2(n_drawn)))
-    n_slots = min(limits.max_leaves, room) + 3 if limits.max_leaves < NO_LIMIT else 64
-    draft = Draft(
-        np.empty(2 * room, NODE),
-        np.empty(2 * room, np.int32),
-        np.empty((2 * room, 2), np.int32),
-        np.empty(n_listable, np.uint16),
-        np.empty((n_slots, 9), np.int64),
-        np.empty((n_slots, 3), np.float64),
-        np.empty(n_slots, np.uint64),
-        np.empty((n_slots, (p + 63) // 64), np.uint64),
-        np.empty((2, 4), np.int64),
-        np.empty(2, np.uint64),
-    )
     gains, counts = np.zeros((stop - first, p)), np.zeros((stop - first, 3), np.int64)
     nodes, sizes = np.empty(0, NODE), np.empty(0, np.int32)
     sets, sums = np.empty(0, np.uint16), np.empty(0, np.float64)
