@@ -25,7 +25,7 @@ from scipy.special import logsumexp
 from kernelforest._engine import path
 from kernelforest._engine.layout import Targets
 from kernelforest.bandwidth import BandwidthPath
-from kernelforest.growing import SPLITTERS, announced_compiling, in_threads
+from kernelforest.growing import SPLITTERS, in_threads
 from kernelforest.scoring import mean_and_error
 
 SPLITTER_NAMES = {number: name for name, number in SPLITTERS.items()}
@@ -114,8 +114,7 @@ class Judge:
             room = None if n == 3 else np.empty((n + 1, n))
             path.score_candidates(proba[kind], labels, weight, *how, room, losses[kind])
 
-        with announced_compiling():
-            list(in_threads(block, range(len(proba)), threads))
+        list(in_threads(block, range(len(proba)), threads))
         return losses
 
 
