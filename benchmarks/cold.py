@@ -29,7 +29,7 @@ def seconds(call):
     call()
     return time.perf_counter() - start
 
-model = KernelForestClassifier.untuned(n_estimators=50, n_jobs=2, random_state=0)
+model = KernelForestClassifier{how}(n_estimators=50, n_jobs=2, random_state=0)
 names = ("first_fit", "first_predict", "later_fit", "later_predict")
 print(json.dumps(dict(zip(names, [
     seconds(lambda: model.fit(X, y)),
@@ -39,6 +39,8 @@ print(json.dumps(dict(zip(names, [
 ]))))
 """
 
+FORESTS = {"untuned": ".untuned", "default": ""}  # how they are made
+
 
 def start(quick: bool) -> dict[str, Any]:
     """Time imports, a first fit with an empty compilation cache, and one with a full cache."""
@@ -46,11 +48,11 @@ def start(quick: bool) -> dict[str, Any]:
     modules = [each for each in (OURS, "sklearn.ensemble", "numba") if installed(each.split(".")[0])]
     found: dict[str, Any] = {"imports": {each: import_seconds(each, repeats) for each in modules}}
     if installed(OURS):
-        with tempfile.TemporaryDirectory() as cache:
-            say("cold: first fit, empty cache")
-            found["empty cache"] = first_fit(cache)
-            say("cold: first fit, full cache")
-            found["full cache"] = first_fit(cache)
+        for name, how in FORESTS.items():
+            with tempfile.TemporaryDirectory() as cache:
+                for state in ("empty", "full"):
+                    say(f"cold: first fit, {name}, {state} cache")
+                    found[f"{name}, {state} cache"] = first_fit(how, cache)
     return found
 
 
@@ -61,9 +63,9 @@ def import_seconds(module: str, repeats: int) -> float:
     return min(float(fresh(code, {}).stdout) for _ in range(repeats))
 
 
-def first_fit(cache: str) -> dict[str, Any]:
+def first_fit(how: str, cache: str) -> dict[str, Any]:
     """Fit and predict twice in a fresh process; keep what it said meanwhile."""
-    done = fresh(FIRST_FIT, {"NUMBA_CACHE_DIR": cache})
+    done = fresh(FIRST_FIT.replace("{how}", how), {"NUMBA_CACHE_DIR": cache})
     *printed, answer = done.stdout.splitlines()
     return {**json.loads(answer), "said": [*printed, *done.stderr.splitlines()]}
 
@@ -83,11 +85,11 @@ def print_start(found: dict[str, Any]) -> None:
     """Print imports, then first fits with what they said."""
     heading("cold start: minimum seconds to import in a fresh process")
     table(["module", "s"], [[name, seconds] for name, seconds in found["imports"].items()])
-    caches = [each for each in ("empty cache", "full cache") if each in found]
+    caches = [each for each in found if each.endswith("cache")]
     if caches:
         heading("cold start: first fit and predict_proba in a fresh process (500x2, 50 trees)")
         table(
-            ["compilation cache", "first fit", "later fit", "extra fit", "extra predict"],
+            ["forest, compilation cache", "first fit", "later fit", "extra fit", "extra predict"],
             [cache_row(name, found[name]) for name in caches],
         )
         print_said(caches, found)

@@ -14,13 +14,14 @@ from numpy.typing import NDArray
 from kernelforest._engine import path, route
 from kernelforest._engine.layout import Columns, Limits, Router, Targets
 from kernelforest.binning import decode, joined
-from kernelforest.growing import announced_compiling, draw_counts, grow_forest, in_threads
+from kernelforest.compiling import announced_compiling
+from kernelforest.growing import draw_counts, grow_forest, in_threads
 from kernelforest.routing import make_router
 
 AGGREGATES = {"vote": route.VOTE, "mean": route.MEAN, "proximity": route.PROXIMITY}
 FILLS = ("inbag", "all", "oob")
-_BLOCK = 32_768  # most rows sent together; their numbers fit in 16 bits
-_LEAST_BLOCK = 8_192  # rows sent together down small trees, so that their codes stay in fast memory
+_BLOCK = 65_536  # most rows sent together; their numbers fit in 16 bits
+_LEAST_BLOCK = 16_384  # rows sent together down small trees, so that their codes stay in fast memory
 
 
 class Reading(NamedTuple):
@@ -349,7 +350,7 @@ class Forest:
             missing = route.code_rows(z, router, codes)
             route.descend(codes, numeric and not missing, router, opinions, out[rows])
 
-        most = max(_LEAST_BLOCK, 2 * router.deepest)  # what is read of a large tree is shared by many rows
+        most = max(_LEAST_BLOCK, 4 * router.deepest)  # what is read of a large tree is shared by many rows
         self.run(block, row_blocks(len(out), threads, most), threads)
 
     @staticmethod
@@ -392,6 +393,7 @@ def form_opinions(counts: NDArray[np.float64], aggregate: str) -> NDArray[np.flo
 
 
 def row_blocks(n_rows: int, threads: int, most: int = _BLOCK) -> list[slice]:
-    """Blocks of rows: large, because rows share the reading of a node, but at least two for each thread."""
-    size = max(1, min(_BLOCK, most, -(-n_rows // (2 * threads))))
+    """Blocks of rows: large, because rows share the reading of a node, and as many for each thread."""
+    rounds = max(1, -(-n_rows // (threads * min(_BLOCK, most))))
+    size = max(1, -(-n_rows // (threads * rounds)))
     return [slice(i, min(i + size, n_rows)) for i in range(0, n_rows, size)]

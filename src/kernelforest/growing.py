@@ -6,7 +6,6 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from math import ceil, sqrt
@@ -14,11 +13,11 @@ from numbers import Integral, Real
 from typing import Any, TypeVar
 
 import numpy as np
-from numba.core import event
 from numpy.typing import NDArray
 
 from kernelforest._engine import grow
 from kernelforest._engine.layout import NODE, Columns, Limits, Targets, Trees
+from kernelforest.compiling import announced_compiling, wait_for_the_rest
 
 SPLITTERS = {
     "best": grow.BEST,
@@ -127,8 +126,9 @@ def grow_forest(
         return grown
 
     with announced_compiling():
-        grown = in_threads(batch, batches, threads)
-        return list(_with_progress(grown, batches, trees, verbose))
+        grown = list(_with_progress(in_threads(batch, batches, threads), batches, trees, verbose))
+    wait_for_the_rest()
+    return grown
 
 
 def draw_counts(trees: Sequence[int], seed: int, targets: Targets, limits: Limits) -> NDArray[np.int32]:
@@ -164,27 +164,6 @@ def _pool(threads: int) -> ThreadPoolExecutor:
 
 if hasattr(os, "register_at_fork"):  # not on Windows
     os.register_at_fork(after_in_child=_pool.cache_clear)  # a child process has none of the threads
-
-
-@contextmanager
-def announced_compiling() -> Iterator[None]:
-    """Say so, once per process, if Numba has to compile: it happens on the first use on a machine and takes seconds."""
-    listener = _Announcer()
-    with event.install_listener("numba:compile", listener):
-        yield
-
-
-class _Announcer(event.Listener):
-    said = False
-
-    def on_start(self, event: Any) -> None:
-        module = event.data["dispatcher"].py_func.__module__
-        if not _Announcer.said and module.startswith("kernelforest."):
-            _Announcer.said = True
-            print("kernelforest: compiling for this machine, once; later runs load the result", file=sys.stderr)
-
-    def on_end(self, event: Any) -> None:
-        pass
 
 
 def show_progress(what: str, done: int, whole: int, unit: str) -> None:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from kernelforest._engine.layout import CATEGORICAL, COLUMN, Router, Shape
 
-_CELLS = 4096  # most cells of a grid over the cuts of a column
+_CELLS = 16_384  # most cells of a grid over the cuts of a column
 
 
 def make_router(nodes: NDArray[np.void], sets: NDArray[np.uint16], starts: NDArray[np.int64]) -> Router:
@@ -59,7 +59,7 @@ def lay_grid(cuts: list[NDArray[np.float64]]) -> dict[str, NDArray[Any]]:
 
     The cell of a number never decreases with the number, however it is rounded: so all cuts in lower cells are below it.
     """
-    n_cells = min(_CELLS, -(-sum(map(len, cuts)) // len(cuts)))
+    n_cells = min(_CELLS, -(-2 * sum(map(len, cuts)) // len(cuts)))
     grid, cells = np.zeros((len(cuts), 2)), np.empty((len(cuts), n_cells), np.uint32)
     fullest = np.empty(len(cuts), np.int64)
     with np.errstate(all="ignore"):

@@ -22,9 +22,10 @@ from numpy.typing import NDArray
 
 from kernelforest._engine.layout import Columns, Targets
 from kernelforest.bandwidth import MOST_ENTRIES, BandwidthPath, leaf_sizes
+from kernelforest.compiling import announced_compiling
 from kernelforest.forest import FILLS, Forest, Reading
 from kernelforest.frames import as_table
-from kernelforest.growing import Rules, announced_compiling, in_threads, show_progress
+from kernelforest.growing import Rules, in_threads, show_progress
 from kernelforest.judging import MOST_WAYS, Candidate, Judge, Judged, Part, Weigher, with_errors
 
 # what "auto" means where there is nothing to choose by: the classic forest

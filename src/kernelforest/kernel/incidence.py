@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from kernelforest._engine import pairs
-from kernelforest.growing import announced_compiling, in_threads
+from kernelforest.compiling import announced_compiling
+from kernelforest.growing import in_threads
 from kernelforest.kernel.memory import check_room, sparse_bytes
 from kernelforest.kernel.training import Training
 

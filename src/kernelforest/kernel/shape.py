@@ -15,9 +15,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from kernelforest._engine import faces as engine
+from kernelforest.compiling import announced_compiling
 from kernelforest.forest import Forest
 from kernelforest.frames import as_table
-from kernelforest.growing import announced_compiling, in_threads
+from kernelforest.growing import in_threads
 from kernelforest.kernel.grids import STEP, is_categorical, numeric_feature, read_grid
 from kernelforest.kernel.memory import check_room
 from kernelforest.kernel.points import as_rows, read_point, read_rows
