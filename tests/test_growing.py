@@ -13,6 +13,9 @@ from scipy.stats import chisquare, kstest
 
 import oracle
 from kernelforest import KernelForestClassifier
+from kernelforest.binning import code_table
+from kernelforest.forest import Forest
+from kernelforest.growing import Rules, make_targets
 from oracle import Table, draw_table, members, size_of, split_of, walk_together
 
 KINDS = {
@@ -661,6 +664,17 @@ def test_constant_features_do_not_use_up_draws(splitter):
     roots = model.forest_.nodes["feature"][model.forest_.starts[:-1, 0]] & ((1 << 28) - 1)
     np.testing.assert_array_equal(roots, 37)
     np.testing.assert_array_equal(np.flatnonzero(model.feature_importances_), [37])
+
+
+@pytest.mark.parametrize("mtry", [1, 4, 10])
+def test_by_the_rule_of_r_constant_features_use_up_draws(mtry):
+    X = np.ones((50, 10))
+    X[:, 3] = np.arange(50.0)
+    columns, targets = code_table(X), make_targets((np.arange(50) >= 25).astype(np.int32), 2)
+    limits = Rules(1000, max_features=mtry, constants_count=True).limits(50, 10)
+    forest = Forest.grow(columns, targets, limits, range(1000), 0)
+    share_of_stumps = (np.diff(forest.starts[:, 0]) == 1).mean()
+    assert share_of_stumps == pytest.approx(1 - mtry / 10, abs=0.05)
 
 
 def test_extra_takes_the_best_of_its_candidates():

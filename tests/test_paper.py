@@ -198,7 +198,7 @@ def stopped_share(tree, row, leaf_size):
     return tree.value[node, 0, 1]
 
 
-@pytest.mark.parametrize("grower", [columns.own_trees, columns.scikit_trees])
+@pytest.mark.parametrize("grower", [columns.own_trees, columns.r_trees, columns.scikit_trees])
 def test_whoever_grows_all_columns_of_the_paper_are_probabilities(grower):
     found = columns.paper_columns(SMALL, 20, grower)
     assert sorted(found) == sorted(columns.PAPER_COLUMNS)

@@ -50,6 +50,7 @@ class Rules:
     max_samples: int | float | None = None
     max_depth: int | None = None
     max_leaf_nodes: int | None = None
+    constants_count: bool = False  # as in R: a feature that is constant in a node uses up one of the draws
 
     def __post_init__(self) -> None:
         _check_count("n_estimators", self.n_estimators, 1)
@@ -74,11 +75,14 @@ class Rules:
             mtry = MAX_FEATURES[name](n_features)
         else:
             mtry = _share_or_count("max_features", name, n_features, "the number of features")
+        if self.splitter.startswith("random"):
+            mtry = 1
         draws = n_rows
         if self.max_samples is not None:
             draws = _share_or_count("max_samples", self.max_samples, n_rows, "the number of rows")
         return Limits(
-            mtry=1 if self.splitter.startswith("random") else mtry,
+            mtry=mtry,
+            most_drawn=mtry if self.constants_count else n_features,
             leaf_size=_capped(self.leaf_size),
             max_depth=_capped(self.max_depth),
             max_leaves=_capped(self.max_leaf_nodes),

@@ -650,7 +650,7 @@ def find_cut(node, columns, limits, known, scratch, levels, masses):
     best = Cut(-1.0, np.int64(-1), np.int64(0), np.nan, False)
     state = node.key
     found = drawn = 0
-    while found < limits.mtry and drawn < p:
+    while found < limits.mtry and drawn < limits.most_drawn:
         state += GOLDEN
         bits = mix(state)
         j = drawn + below(bits, p - drawn)

@@ -20,8 +20,10 @@ from sklearn.calibration import CalibratedClassifierCV
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.model_selection import StratifiedKFold
 
+from kernelforest.binning import code_table
 from kernelforest.estimators import KernelForestClassifier
-from kernelforest.growing import MAX_FEATURES
+from kernelforest.forest import Forest
+from kernelforest.growing import MAX_FEATURES, Rules, make_targets
 from kernelforest.kernel import ForestKernel
 
 Array = NDArray[np.float64]
@@ -104,6 +106,18 @@ def own_trees(split: Split, trees: int, settings: dict[str, Any]) -> Estimate:
         return model.fit(split.X, split.y)
 
     return lambda leaf_size, aggregate, fill: grown(leaf_size).predict_proba(split.X_test, aggregate, fill)[:, 1]
+
+
+def r_trees(split: Split, trees: int, settings: dict[str, Any]) -> Estimate:
+    """Trees of this package by R's rule: constant features use up draws, and where all draws are constant is a leaf."""
+    columns, targets = code_table(split.X, {}), make_targets(split.y.astype(np.int32), 2)
+
+    @cache
+    def grown(leaf_size: int) -> Forest:
+        rules = Rules(trees, leaf_size=leaf_size, constants_count=True, **settings)
+        return Forest.grow(columns, targets, rules.limits(*split.X.shape), range(trees), split.seed)
+
+    return lambda leaf_size, aggregate, fill: grown(leaf_size).estimate(split.X_test, aggregate, fill)[:, 1]
 
 
 def scikit_trees(split: Split, trees: int, settings: dict[str, Any]) -> Estimate:

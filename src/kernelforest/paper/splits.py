@@ -46,10 +46,10 @@ def _coded(name: str, data: Dataset, X: Array, j: int, source: int) -> Array:
     """A column as the paper's forests see it: a category as columns of zeros and ones.
 
     The first category shows all its levels and others all but the first, as `model.matrix(~ . - 1)` in R does. Of splice
-    each position shows A, C and G: 180 columns.
+    each position shows C, G and T: 180 columns.
     """
     if source not in data.levels:
         return X[:, [j]]
     levels = data.levels[source]
-    shown = [levels.index(letter) for letter in "ACG"] if name == "splice" else range(0 if j == 0 else 1, len(levels))
+    shown = [levels.index(letter) for letter in "CGT"] if name == "splice" else range(0 if j == 0 else 1, len(levels))
     return np.column_stack([X[:, j] == level for level in shown]).astype(np.float64)
