@@ -1,5 +1,6 @@
 """The kernel as a matrix: definitions as loops, properties of every kind, weights, averages and nearest rows."""
 
+import pickle
 import tracemalloc
 
 import numpy as np
@@ -229,3 +230,20 @@ def test_mistakes_are_named():
             whole.matrix(kind=kind)
     with pytest.raises(ValueError, match="every tree was grown on all rows"):
         whole.weights(fill="oob")
+
+
+@pytest.mark.parametrize("own", [True, False])
+def test_a_pickled_kernel_is_the_same(own):
+    model, X, y = make_model()
+    if own:
+        kernel = model.kernel_
+    else:
+        forest = RandomForestClassifier(T, min_samples_leaf=3, random_state=0).fit(X, y)
+        kernel = ForestKernel.from_model(forest, X, y, n_jobs=1)
+    again = pickle.loads(pickle.dumps(kernel))
+    new = X[:5] + 0.05
+    for kind in LOOPS:
+        np.testing.assert_array_equal(again.matrix(new, kind=kind, dense=True), kernel.matrix(new, kind=kind, dense=True))
+    np.testing.assert_array_equal(again.average(new, y), kernel.average(new, y))
+    assert repr(again) == repr(kernel)
+    assert f"{T} trees on {N} training rows" in repr(kernel)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from numbers import Integral
+from operator import attrgetter
 from typing import Any, Self
 from warnings import warn
 
@@ -314,7 +315,7 @@ class KernelForestClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
             default = [f"x{j}" for j in range(self.n_features_in_)]
             names = tuple(str(name) for name in getattr(self, "feature_names_in_", default))
             described = training_of(self.forest_, self._matrix, names, self.classes_, self._threads())
-            self._kernel = ForestKernel(described)
+            self._kernel = ForestKernel(described, (attrgetter("kernel_"), (self,)))
         self._kernel.meant_estimate(self.aggregate_, self.fill_, self._corrected)
         return self._kernel
 

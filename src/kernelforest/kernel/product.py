@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -46,8 +46,11 @@ KINDS = {
 class ForestKernel:
     """The proximity kernel of a fitted forest."""
 
-    def __init__(self, training: Training) -> None:
+    def __init__(
+        self, training: Training, origin: tuple[Callable[..., ForestKernel], tuple[Any, ...]] | None = None
+    ) -> None:
         self._training = training
+        self._origin = origin  # a function that makes it again, and its arguments: this is what is pickled
 
     @classmethod
     def from_model(
@@ -89,7 +92,15 @@ class ForestKernel:
             kernel: ForestKernel = fitted.kernel_
             check_own_rows(kernel._training, X_train)
             return kernel
-        return cls(training_from(fitted, X_train, y_train, weight=weight, n_jobs=n_jobs))
+        origin = partial(cls.from_model, weight=weight, n_jobs=n_jobs), (fitted, X_train, y_train)
+        return cls(training_from(fitted, X_train, y_train, weight=weight, n_jobs=n_jobs), origin)
+
+    def __reduce__(self) -> Any:
+        return super().__reduce__() if self._origin is None else self._origin
+
+    def __repr__(self) -> str:
+        estimate = f"aggregate={self._training.aggregate!r}, fill={self._training.fill!r}"
+        return f"<ForestKernel of {self.n_trees} trees on {self.n_rows} training rows, {estimate}>"
 
     def meant_estimate(
         self, aggregate: str, fill: str, correct: Callable[[NDArray[np.float64]], NDArray[np.float64]] | None = None

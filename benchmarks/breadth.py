@@ -1,0 +1,208 @@
+"""Compare the default with other forests on data sets that come with packages of R. Nothing was chosen on them.
+
+    python benchmarks/breadth.py [run|report] [--reps N] [--jobs N]
+
+`run` asks Rscript for the sets (breadth.R names them and their packages), keeps every score in results/breadth.jsonl as soon
+as it is known, and does not repeat what is kept. `report` prints the tables.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import tempfile
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+from joblib import Parallel, delayed
+from numpy.typing import NDArray
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.ensemble import ExtraTreesClassifier, HistGradientBoostingClassifier, RandomForestClassifier
+
+from kernelforest import KernelForestClassifier
+from quality_data import seed_of
+from quality_records import Record, lines
+from quality_report import difference, mean
+from tables import heading, say, table
+
+KEPT = Path(__file__).resolve().parent / "results" / "breadth.jsonl"
+EXPORT = Path(__file__).resolve().parent / "breadth.R"
+TREES = 500
+MOST_TRAIN, MOST_TEST = 2_000, 3_000
+OURS = "default"
+
+
+class Split(NamedTuple):
+    """Rows to fit on and to score on, as a frame with categories and as numbers."""
+
+    frames: tuple[pd.DataFrame, pd.DataFrame]
+    dummies: tuple[NDArray[np.float32], NDArray[np.float32]]
+    y: NDArray[np.int64]
+    y_test: NDArray[np.int64]
+    seed: int
+
+
+def cut(path: Path, rep: int) -> Split | None:
+    """Cut a set at random, four fifths to fit on; None if a class is missing there, or has too few rows for five folds."""
+    frame = pd.read_csv(path, keep_default_na=False, na_values={name: ["NA"] for name in columns_of(path)})
+    y = frame.pop("y").astype("category").cat.codes.to_numpy(dtype=np.int64)
+    for name in frame:
+        frame[name] = frame[name].astype("category" if name.startswith("level") else float)
+    seed = seed_of("breadth", path.stem, rep)
+    order = np.random.default_rng(seed).permutation(len(y))
+    n = min(MOST_TRAIN, round(0.8 * len(y)))
+    train, test = order[:n], order[n : n + MOST_TEST]
+    if np.bincount(y[train], minlength=y.max() + 1).min() < 5:
+        return None
+    numbers = pd.get_dummies(frame, dtype=np.float32).to_numpy(dtype=np.float32)
+    return Split((frame.iloc[train], frame.iloc[test]), (numbers[train], numbers[test]), y[train], y[test], seed)
+
+
+def columns_of(path: Path) -> list[str]:
+    """Names of the columns but the label."""
+    return pd.read_csv(path, nrows=0).columns.drop("y").tolist()
+
+
+def forest(split: Split, kind: Callable[..., Any] = RandomForestClassifier) -> Any:
+    """scikit-learn's forest with its defaults, except for the number of trees."""
+    return kind(TREES, random_state=split.seed)
+
+
+METHODS: dict[str, Callable[[Split], Any]] = {
+    OURS: lambda split: KernelForestClassifier(random_state=split.seed),
+    "rf": forest,
+    "rf_sigmoid": lambda split: CalibratedClassifierCV(forest(split), method="sigmoid", cv=5),
+    "rf_isotonic": lambda split: CalibratedClassifierCV(forest(split), method="isotonic", cv=5),
+    "extratrees": lambda split: forest(split, ExtraTreesClassifier),
+    "hgb": lambda split: HistGradientBoostingClassifier(random_state=split.seed, categorical_features="from_dtype"),
+}
+FOREST_METHODS = [name for name in METHODS if name not in (OURS, "hgb")]
+
+
+def scores(method: str, split: Split) -> Record:
+    """Fit, predict, and score the test rows; probabilities are kept 1/(2n) away from 0."""
+    native = method in (OURS, "hgb")
+    train, test = split.frames if native else split.dummies
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # some sets are small, and each library says so in its way
+        p = METHODS[method](split).fit(train, split.y).predict_proba(test)
+    kept = np.maximum(p, 0.5 / len(split.y))
+    kept /= kept.sum(axis=1, keepdims=True)
+    rows = np.arange(len(p))
+    brier = ((p - np.eye(p.shape[1])[split.y_test]) ** 2).sum(axis=1).mean()
+    return {
+        "log_loss": round(float(-np.log(kept[rows, split.y_test]).mean()), 6),
+        "brier": round(float(brier), 6),
+        "rows": len(split.y),
+        "columns": split.frames[0].shape[1],
+        "classes": p.shape[1],
+    }
+
+
+def run(reps: int, jobs: int) -> None:
+    """Score what is not kept yet."""
+    kept = {(r["set"], r["rep"], r["method"]) for r in records()}
+    with tempfile.TemporaryDirectory() as folder:
+        subprocess.run(["Rscript", str(EXPORT), folder], check=True)
+        paths = sorted(Path(folder).glob("*.csv"))
+        say(f"breadth: {len(paths)} sets, {len(kept)} scores are kept")
+        tasks = (delayed(one)(path, rep, kept) for rep in range(reps) for path in paths)
+        for found in Parallel(jobs, return_as="generator_unordered")(tasks):
+            with KEPT.open("a") as file:
+                file.writelines(json.dumps(record) + "\n" for record in found)
+
+
+def one(path: Path, rep: int, kept: set[tuple[str, int, str]]) -> list[Record]:
+    """Every method on one split."""
+    left = [method for method in METHODS if (path.stem, rep, method) not in kept]
+    split = cut(path, rep) if left else None
+    if split is None:
+        return []
+    return [{"set": path.stem, "rep": rep, "method": method} | scores(method, split) for method in left]
+
+
+def records() -> list[Record]:
+    """What is kept."""
+    return list(lines(KEPT)) if KEPT.exists() else []
+
+
+@cache
+def by_set(score: str) -> dict[str, dict[str, dict[int, float]]]:
+    """Scores by set, method and repetition."""
+    found: dict[str, dict[str, dict[int, float]]] = {}
+    for record in records():
+        found.setdefault(record["set"], {}).setdefault(record["method"], {})[record["rep"]] = record[score]
+    return dict(sorted(found.items()))
+
+
+def report() -> None:
+    """Print a table for each score, and what it comes to."""
+    print("# The default on data sets from packages of R\n")
+    print(f"Nothing was chosen on these sets. 80/20 splits, at most {MOST_TRAIN} rows to fit on, {TREES} trees each;")
+    print("calibration by five folds; ± is one standard error of a difference on the same splits.")
+    shapes = {r["set"]: (r["rows"], r["columns"], r["classes"]) for r in records()}
+    for score, name in (("log_loss", "log loss"), ("brier", "Brier score")):
+        heading(f"{name}: rival minus default, positive is worse than the default")
+        table(
+            ["set", "rows", "columns", "classes", "splits", OURS, *list(METHODS)[1:]],
+            [[each, *shapes[each], *row(scored)] for each, scored in by_set(score).items()],
+        )
+        print()
+        for method in list(METHODS)[1:]:
+            print(f"- {summary(score, method)}")
+        print(f"- {best_of(score)}")
+
+
+def row(scored: dict[str, dict[int, float]]) -> Iterator[str]:
+    """Splits, the default's mean, and differences to it."""
+    ours = scored[OURS]
+    yield str(len(ours))
+    yield f"{mean(ours.values()).value:.4f}"
+    for method in list(METHODS)[1:]:
+        gap = difference(scored.get(method, {}), ours)
+        yield gap.written(4, "+") if gap else "-"
+
+
+def summary(score: str, method: str) -> str:
+    """How a rival does over all sets."""
+    pairs = [(scored[method], scored[OURS]) for scored in by_set(score).values() if method in scored]
+    gaps = [gap for theirs, ours in pairs if (gap := difference(theirs, ours))]
+    ratios = mean(np.log(mean(theirs.values()).value / mean(ours.values()).value) for theirs, ours in pairs)
+    better, worse = (sum(sign * gap.value > gap.error for gap in gaps) for sign in (1, -1))
+    return (
+        f"{method}: {100 * np.expm1(ratios.value):+.1f} % ± {100 * ratios.error:.1f} (geometric mean over sets); of "
+        f"{len(gaps)} sets it is worse than the default by more than one standard error on {better}, better on {worse}"
+    )
+
+
+def best_of(score: str) -> str:
+    """How often the default is at or below the best of the other forests."""
+    found = []
+    for scored in by_set(score).values():
+        rivals = [scored[method] for method in FOREST_METHODS if method in scored]
+        best = min(rivals, key=lambda theirs: mean(theirs.values()).value)
+        gap = difference(scored[OURS], best)
+        found.append(gap is not None and gap.within())
+    return f"at or below the best of the four other forests within one standard error on {sum(found)} of {len(found)} sets"
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("what", nargs="?", choices=["run", "report"], default="report")
+    parser.add_argument("--reps", type=int, default=10)
+    parser.add_argument("--jobs", type=int, default=2)
+    options = parser.parse_args(arguments)
+    if options.what == "run":
+        run(options.reps, options.jobs)
+    report()
+
+
+if __name__ == "__main__":
+    main()
