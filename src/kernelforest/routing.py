@@ -21,13 +21,14 @@ def make_router(nodes: NDArray[np.void], sets: NDArray[np.uint16], starts: NDArr
     n_nodes = np.diff(starts[:, 0])
     inner = nodes["feature"] >= 0
     flags = np.where(inner, nodes["feature"], 0)
-    used, place = np.unique(flags & COLUMN, return_inverse=True)  # column 0 stays, for the leaves
+    seen = np.bincount(flags & COLUMN) > 0  # column 0 is, by the leaves
+    used, place = np.flatnonzero(seen), (seen.cumsum() - 1)[flags & COLUMN]
     subset = (flags & CATEGORICAL) != 0
     cut = np.where(subset, nodes["threshold"], 0.0).astype(np.uint64)
     cuts, categorical = [np.zeros(1)] * len(used), np.zeros(len(used), dtype=bool)
     where = np.flatnonzero(inner)
-    where = where[np.argsort(place[where], kind="stable")]
-    for j, mine in enumerate(np.split(where, np.searchsorted(place[where], np.arange(1, len(used))))):
+    where = where[np.argsort(place[where].astype(np.min_scalar_type(len(used))), kind="stable")]  # short numbers sort faster
+    for j, mine in enumerate(np.split(where, np.bincount(place[where], minlength=len(used)).cumsum()[:-1])):
         if len(mine) and subset[mine[0]]:
             categorical[j] = True
         elif len(mine):
