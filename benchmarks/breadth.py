@@ -14,38 +14,25 @@ import subprocess
 import tempfile
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
-from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 from joblib import Parallel, delayed
 from numpy.typing import NDArray
-from sklearn.calibration import CalibratedClassifierCV
-from sklearn.ensemble import ExtraTreesClassifier, HistGradientBoostingClassifier, RandomForestClassifier
+from sklearn.ensemble import ExtraTreesClassifier, HistGradientBoostingClassifier
 
 from kernelforest import KernelForestClassifier
-from quality_data import seed_of
+from quality_data import Side, Split, seed_of
 from quality_records import Record, lines
 from quality_report import difference, mean
+from quality_rivals import OURS, TREES, calibrated_shares, fitted_shares, forest
 from tables import heading, say, table
 
 KEPT = Path(__file__).resolve().parent / "results" / "breadth.jsonl"
 EXPORT = Path(__file__).resolve().parent / "breadth.R"
-TREES = 500
 MOST_TRAIN, MOST_TEST = 2_000, 3_000
-OURS = "default"
-
-
-class Split(NamedTuple):
-    """Rows to fit on and to score on, as a frame with categories and as numbers."""
-
-    frames: tuple[pd.DataFrame, pd.DataFrame]
-    dummies: tuple[NDArray[np.float32], NDArray[np.float32]]
-    y: NDArray[np.int64]
-    y_test: NDArray[np.int64]
-    seed: int
 
 
 def cut(path: Path, rep: int) -> Split | None:
@@ -61,7 +48,7 @@ def cut(path: Path, rep: int) -> Split | None:
     if np.bincount(y[train], minlength=y.max() + 1).min() < 5:
         return None
     numbers = pd.get_dummies(frame, dtype=np.float32).to_numpy(dtype=np.float32)
-    return Split((frame.iloc[train], frame.iloc[test]), (numbers[train], numbers[test]), y[train], y[test], seed)
+    return Split(*(Side(frame.iloc[rows], numbers[rows], y[rows]) for rows in (train, test)), seed)
 
 
 def columns_of(path: Path) -> list[str]:
@@ -69,38 +56,31 @@ def columns_of(path: Path) -> list[str]:
     return pd.read_csv(path, nrows=0).columns.drop("y").tolist()
 
 
-def forest(split: Split, kind: Callable[..., Any] = RandomForestClassifier) -> Any:
-    """scikit-learn's forest with its defaults, except for the number of trees."""
-    return kind(TREES, random_state=split.seed)
-
-
-METHODS: dict[str, Callable[[Split], Any]] = {
-    OURS: lambda split: KernelForestClassifier(random_state=split.seed),
-    "rf": forest,
-    "rf_sigmoid": lambda split: CalibratedClassifierCV(forest(split), method="sigmoid", cv=5),
-    "rf_isotonic": lambda split: CalibratedClassifierCV(forest(split), method="isotonic", cv=5),
-    "extratrees": lambda split: forest(split, ExtraTreesClassifier),
-    "hgb": lambda split: HistGradientBoostingClassifier(random_state=split.seed, categorical_features="from_dtype"),
+METHODS: dict[str, Callable[[Split], NDArray[np.float64]]] = {
+    OURS: lambda split: fitted_shares(KernelForestClassifier(random_state=split.seed), split, "native"),
+    "rf": lambda split: fitted_shares(forest(split.seed), split, "dummies"),
+    "rf_sigmoid": partial(calibrated_shares, "sigmoid"),
+    "rf_isotonic": partial(calibrated_shares, "isotonic"),
+    "extratrees": lambda split: fitted_shares(ExtraTreesClassifier(TREES, random_state=split.seed), split, "dummies"),
+    "hgb": lambda split: fitted_shares(HistGradientBoostingClassifier(random_state=split.seed), split, "native"),
 }
 FOREST_METHODS = [name for name in METHODS if name not in (OURS, "hgb")]
 
 
 def scores(method: str, split: Split) -> Record:
     """Fit, predict, and score the test rows; probabilities are kept 1/(2n) away from 0."""
-    native = method in (OURS, "hgb")
-    train, test = split.frames if native else split.dummies
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # some sets are small, and each library says so in its way
-        p = METHODS[method](split).fit(train, split.y).predict_proba(test)
-    kept = np.maximum(p, 0.5 / len(split.y))
+        p = METHODS[method](split)
+    y = split.test.y
+    kept = np.maximum(p, 0.5 / len(split.train.y))
     kept /= kept.sum(axis=1, keepdims=True)
-    rows = np.arange(len(p))
-    brier = ((p - np.eye(p.shape[1])[split.y_test]) ** 2).sum(axis=1).mean()
+    brier = ((p - np.eye(p.shape[1])[y]) ** 2).sum(axis=1).mean()
     return {
-        "log_loss": round(float(-np.log(kept[rows, split.y_test]).mean()), 6),
+        "log_loss": round(float(-np.log(kept[np.arange(len(y)), y]).mean()), 6),
         "brier": round(float(brier), 6),
-        "rows": len(split.y),
-        "columns": split.frames[0].shape[1],
+        "rows": len(split.train.y),
+        "columns": split.train.native.shape[1],
         "classes": p.shape[1],
     }
 

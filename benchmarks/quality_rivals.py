@@ -71,11 +71,16 @@ def column(settings: dict[str, Any], split: Split) -> Probabilities:
 
 
 def fitted(model: Any, split: Split, form: str) -> Probabilities:
-    """Fit on the training rows in the form that the model likes, predict the test rows."""
+    """Fit on the training rows in the form that the model likes, predict P(y = 1) of the test rows."""
+    return fitted_shares(model, split, form)[:, 1]
+
+
+def fitted_shares(model: Any, split: Split, form: str) -> Probabilities:
+    """The same for all classes."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="X does not have valid feature names")
         model.fit(getattr(split.train, form), split.train.y)
-        return np.asarray(model.predict_proba(getattr(split.test, form))[:, 1])
+        return np.asarray(model.predict_proba(getattr(split.test, form)))
 
 
 def forest(seed: int, **settings: Any) -> RandomForestClassifier:
@@ -93,7 +98,7 @@ class Known(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def __init__(self, shares: Probabilities) -> None:
         self.shares = shares
-        self.classes_ = np.array([0, 1])
+        self.classes_ = np.arange(shares.shape[1])
 
     def fit(self, X: NDArray[np.int64], y: NDArray[np.int64]) -> Known:
         """Nothing is left to fit."""
@@ -121,14 +126,19 @@ def fold_shares(split: Split) -> list[tuple[NDArray[np.int64], Probabilities]]:
 
 
 def calibrated_forest(how: str, split: Split) -> Probabilities:
-    """What CalibratedClassifierCV(RandomForestClassifier(500), method=how, cv=5) predicts; both ways share the forests."""
+    """What CalibratedClassifierCV(RandomForestClassifier(500), method=how, cv=5) predicts for y = 1."""
+    return calibrated_shares(how, split)[:, 1]
+
+
+def calibrated_shares(how: str, split: Split) -> Probabilities:
+    """The same for all classes; both ways share the forests."""
     found = []
     for left, shares in fold_shares(split):
         numbers = np.arange(len(shares))[:, None]
         curve = CalibratedClassifierCV(FrozenEstimator(Known(shares)), method=how)
         curve.fit(numbers[: len(left)], split.train.y[left])
-        found.append(curve.predict_proba(numbers[len(left) :])[:, 1])
-    return np.mean(found, axis=0)
+        found.append(curve.predict_proba(numbers[len(left) :]))
+    return np.asarray(np.mean(found, axis=0))
 
 
 def grid_search(seed: int, trees: int) -> GridSearchCV:
