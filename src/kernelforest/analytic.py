@@ -18,11 +18,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from kernelforest.data import check_choice
 from kernelforest.frames import as_table
 from kernelforest.kernel import ForestKernel, Training, shape
 from kernelforest.kernel.grids import is_categorical
 from kernelforest.kernel.points import as_rows, read_rows
-from kernelforest.kernel.training import check_choice
 
 Floats = NDArray[np.float64]
 

@@ -6,7 +6,7 @@ the levels that training saw. A level it never saw is missing.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -55,6 +55,12 @@ class Labels:
 
     classes: NDArray[Any]  # (n_classes,) sorted
     codes: NDArray[np.int32]  # (n_rows,)
+
+
+def check_choice(name: str, value: Any, choices: Collection[str]) -> None:
+    """Refuse a word that is not one of the choices."""
+    if not isinstance(value, str) or value not in choices:
+        raise ValueError(f"{name} must be one of {list(choices)}, got {value!r}")
 
 
 def is_frame(X: Any) -> bool:

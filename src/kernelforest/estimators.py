@@ -19,6 +19,7 @@ from kernelforest.binning import code_table
 from kernelforest.calibration import METHODS, Chosen, Identity, choose_calibrator, cross_fitted
 from kernelforest.data import (
     Labels,
+    check_choice,
     is_frame,
     read_class_weight,
     read_groups,
@@ -368,21 +369,16 @@ class KernelForestClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         return choose_calibrator(method, *about, scoring=self.scoring)
 
     def _check_words(self) -> None:
-        if self.scoring not in SCORINGS:
-            raise ValueError(f"scoring must be one of {list(SCORINGS)}, got {self.scoring!r}")
-        if self.calibration is not None and self.calibration not in ("auto", *METHODS):
-            raise ValueError(f"calibration must be None, 'auto' or one of {list(METHODS)}, got {self.calibration!r}")
-        for name, known in (("aggregate", AGGREGATES), ("fill", FILLS)):
-            value = getattr(self, name)
-            if not isinstance(value, str) or value not in ("auto", *known):
-                raise ValueError(f"{name} must be 'auto' or one of {sorted(known)}, got {value!r}")
+        check_choice("scoring", self.scoring, SCORINGS)
+        check_choice("aggregate", self.aggregate, ("auto", *AGGREGATES))
+        check_choice("fill", self.fill, ("auto", *FILLS))
+        if self.calibration is not None:
+            check_choice("calibration, if not None,", self.calibration, ("auto", *METHODS))
 
     @staticmethod
     def _check_estimate(aggregate: Any, fill: Any, leaves_rows_out: bool) -> None:
-        if not isinstance(aggregate, str) or aggregate not in AGGREGATES:
-            raise ValueError(f"aggregate must be one of {sorted(AGGREGATES)}, got {aggregate!r}")
-        if not isinstance(fill, str) or fill not in FILLS:
-            raise ValueError(f"fill must be one of {list(FILLS)}, got {fill!r}")
+        check_choice("aggregate", aggregate, AGGREGATES)
+        check_choice("fill", fill, FILLS)
         if fill == "oob" and not leaves_rows_out:
             raise ValueError("fill='oob' needs rows that a tree did not draw: set bootstrap=True or max_samples below 1.0")
 

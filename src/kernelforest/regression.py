@@ -23,7 +23,7 @@ from kernelforest.naive import naive_weights
 from kernelforest.scoring import Scores, score
 from kernelforest.smoothing import (
     METRICS,
-    BandwidthPath,
+    ScoredBandwidths,
     Smoother,
     check_similarities,
     choose_rows,
@@ -61,7 +61,7 @@ class KernelRegression(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         As everywhere in scikit-learn.
     bandwidth_ : float
         The bandwidth used.
-    path_ : BandwidthPath or None
+    path_ : ScoredBandwidths or None
         The bandwidths that "auto" tried, with scores.
 
     Examples
@@ -177,7 +177,7 @@ Judge = Callable[[Floats, Floats, NDArray[np.intp]], Mapping[str, float]]
 
 def _fit(
     model: Any, rows: Any, values: Floats, sample_weight: ArrayLike | None, judge: Judge, criterion: str
-) -> tuple[Smoother, BandwidthPath | None]:
+) -> tuple[Smoother, ScoredBandwidths | None]:
     """What both estimators do with checked rows; `judge` scores averages at some training rows with their mass."""
     if rows.shape[0] != len(values):
         raise ValueError(f"X and y must have as many rows, got {rows.shape[0]} and {len(values)}")
@@ -198,7 +198,7 @@ def _fit(
     found = leave_one_out(scaled, table[kept], model.kernel, bandwidths, left_out, _threads(model.n_jobs))
     scores = [judge(estimate, mass[kept[left_out]], kept[left_out]) for estimate in found]
     columns = {name: np.array([line[name] for line in scores]) for name in scores[0]}
-    path = BandwidthPath(bandwidths, columns, int(columns[criterion].argmin()), len(left_out))
+    path = ScoredBandwidths(bandwidths, columns, int(columns[criterion].argmin()), len(left_out))
     return replace(smoother, bandwidth=float(bandwidths[path.chosen])), path
 
 

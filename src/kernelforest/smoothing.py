@@ -30,7 +30,7 @@ _PROBES = 500  # rows whose distances say where a path begins and ends
 
 
 @dataclass(frozen=True, eq=False)
-class BandwidthPath:
+class ScoredBandwidths:
     """Leave-one-out scores of a geometric path of bandwidths, widest first; smaller is better."""
 
     bandwidth: Floats  # (n_steps,)

@@ -15,13 +15,14 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array
 
 from kernelforest._engine import pairs
+from kernelforest.data import check_choice
 from kernelforest.kernel import shape
 from kernelforest.kernel.explain import Explanation, VotingPoints, explain, voting_points
 from kernelforest.kernel.foreign import check_own_rows, training_from
 from kernelforest.kernel.grids import default_steps, read_steps
 from kernelforest.kernel.incidence import in_blocks, members, multiply, pack_bits
 from kernelforest.kernel.memory import check_room
-from kernelforest.kernel.training import Training, check_choice
+from kernelforest.kernel.training import Training
 
 
 class Kind(NamedTuple):

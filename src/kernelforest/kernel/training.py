@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelforest.binning import decode
+from kernelforest.data import check_choice
 from kernelforest.forest import FILLS, Forest, Reading
 
 
@@ -75,12 +76,6 @@ class Training:
         if fill == "oob" and self.draws is None:
             raise ValueError("fill='oob' needs rows that a tree did not draw; every tree was grown on all rows")
         return aggregate, fill
-
-
-def check_choice(name: str, value: Any, choices: Sequence[str]) -> None:
-    """Refuse a word that is not one of the choices."""
-    if not isinstance(value, str) or value not in choices:
-        raise ValueError(f"{name} must be one of {list(choices)}, got {value!r}")
 
 
 def training_of(
