@@ -6,14 +6,14 @@ place of log p_k. Exponents and shifts have the least log loss, held near the id
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import block_diag, cho_solve, cholesky, solve_triangular
 from scipy.optimize import lsq_linear
-from scipy.special import log_softmax
+from scipy.special import expit, log_softmax
 
 Floats = NDArray[np.float64]
 Numbers = NDArray[np.int64]
@@ -82,23 +82,7 @@ def newton(x: Floats, y: Numbers, w: Floats, parts: Floats, lower: Floats, chang
     The search begins at the given change. A ridge holds it near zero. Every step solves its quadratic model within the
     bounds. Returns the change and the second derivative there, the inverse of its covariance.
     """
-    n_classes = x.shape[1]
-    own = np.arange(n_classes) == y[:, None]
-
-    def loss(change: Floats) -> tuple[float, Floats]:
-        slope, shift = (parts @ change).reshape(2, n_classes)
-        log_q = log_softmax(x * (1.0 + slope) + shift, axis=1)
-        return float(RIDGE / 2 * change @ change - w @ log_q[own]), np.exp(log_q)
-
-    def derivatives(change: Floats, q: Floats) -> tuple[Floats, Floats]:
-        rest = w[:, None] * (q - own)
-        gradient = np.concatenate([(rest * x).sum(axis=0), rest.sum(axis=0)])
-        both = np.hstack((q * x, q))
-        mass = w[:, None] * q
-        a, b, c = (mass * x * x).sum(axis=0), (mass * x).sum(axis=0), mass.sum(axis=0)
-        curvature = np.block([[np.diag(a), np.diag(b)], [np.diag(b), np.diag(c)]]) - both.T @ (w[:, None] * both)
-        return parts.T @ gradient + RIDGE * change, parts.T @ curvature @ parts + RIDGE * np.eye(len(change))
-
+    loss, derivatives = (_two_classes if x.shape[1] == 2 else _many_classes)(x, y, w, parts)
     value, q = loss(change)
     for _ in range(100):
         gradient, curvature = derivatives(change, q)
@@ -116,3 +100,46 @@ def newton(x: Floats, y: Numbers, w: Floats, parts: Floats, lower: Floats, chang
         if promised <= 1e-9:  # of the log loss of one row
             break
     return change, derivatives(change, q)[1]
+
+
+Loss = Callable[[Floats], tuple[float, Floats]]  # change -> log loss, probabilities
+Derivatives = Callable[[Floats, Floats], tuple[Floats, Floats]]  # change, probabilities -> gradient, curvature
+
+
+def _many_classes(x: Floats, y: Numbers, w: Floats, parts: Floats) -> tuple[Loss, Derivatives]:
+    n_classes = x.shape[1]
+    own = np.arange(n_classes) == y[:, None]
+
+    def loss(change: Floats) -> tuple[float, Floats]:
+        slope, shift = (parts @ change).reshape(2, n_classes)
+        log_q = log_softmax(x * (1.0 + slope) + shift, axis=1)
+        return float(RIDGE / 2 * change @ change - w @ log_q[own]), np.exp(log_q)
+
+    def derivatives(change: Floats, q: Floats) -> tuple[Floats, Floats]:
+        rest = w[:, None] * (q - own)
+        gradient = np.concatenate([(rest * x).sum(axis=0), rest.sum(axis=0)])
+        both = np.hstack((q * x, q))
+        mass = w[:, None] * q
+        a, b, c = (mass * x * x).sum(axis=0), (mass * x).sum(axis=0), mass.sum(axis=0)
+        curvature = np.block([[np.diag(a), np.diag(b)], [np.diag(b), np.diag(c)]]) - both.T @ (w[:, None] * both)
+        return parts.T @ gradient + RIDGE * change, parts.T @ curvature @ parts + RIDGE * np.eye(len(change))
+
+    return loss, derivatives
+
+
+def _two_classes(x: Floats, y: Numbers, w: Floats, parts: Floats) -> tuple[Loss, Derivatives]:
+    """The same by log odds, in a quarter of the time: they are linear in the change."""
+    odds = x[:, 1] - x[:, 0]
+    design = np.outer(x[:, 1], parts[1]) - np.outer(x[:, 0], parts[0]) + parts[3] - parts[2]
+    sign = 1.0 - 2.0 * y
+
+    def loss(change: Floats) -> tuple[float, Floats]:
+        z = odds + design @ change
+        return float(RIDGE / 2 * change @ change + w @ np.logaddexp(0.0, sign * z)), expit(z)
+
+    def derivatives(change: Floats, q: Floats) -> tuple[Floats, Floats]:
+        mass = w * q * (1.0 - q)
+        curvature = (design.T * mass) @ design + RIDGE * np.eye(len(change))
+        return design.T @ (w * (q - y)) + RIDGE * change, curvature
+
+    return loss, derivatives
