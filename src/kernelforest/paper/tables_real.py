@@ -92,7 +92,7 @@ def _one(junk: int, rep: int, quick: bool) -> dict[str, Any]:
 def _cells(records: Records) -> Finding:
     found = gaps(records, INDEPENDENT, INDEPENDENT_COLUMNS, INDEPENDENT_SPLITS, INDEPENDENT_ERROR)
     far = outside(found)
-    notes = [f"With the corrections {READING}"]
+    notes = [f"With these corrections: {READING}"]
     notes += ["Outside: " + "; ".join(map(str, far))] if far else []
     notes += [f"Against the print: {print_gaps(gaps(records, PRINTED, PAPER_COLUMNS, PRINTED_REPS))}"]
     return Finding(FAILS if far else CORRECTED, print_gaps(found), ". ".join(notes))

@@ -80,7 +80,7 @@ def _one(n: int, rep: int, quick: bool) -> dict[str, Any]:
 def _cells(records: Records) -> Finding:
     found = [gap for gap in gaps(records, INDEPENDENT, PAPER_COLUMNS, INDEPENDENT_REPS) if gap.cell not in UNEXPLAINED]
     far = outside(found)
-    notes = [f"With the corrections {READING}"]
+    notes = [f"With these corrections: {READING}"]
     notes += [f"Outside: {'; '.join(map(str, far))}. Columns of a row share training sets and stray together"] if far else []
     notes += [f"Against the print: {print_gaps(gaps(records, PRINTED, PAPER_COLUMNS, PRINTED_REPS))}"]
     return Finding(FAILS if far else CORRECTED, print_gaps(found), ". ".join(notes))
