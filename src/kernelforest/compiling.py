@@ -16,7 +16,7 @@ from typing import Any
 import joblib
 from numba.core import event
 
-_PATIENCE = 60.0  # seconds to wait for the other process; what it has not done by then is compiled here
+_PATIENCE = 120.0  # seconds to wait for the other process; what it has not done by then is compiled here
 
 
 @contextmanager
