@@ -208,9 +208,9 @@ def test_mistakes_are_named():
         kernel.matrix(kind="closeness")
     with pytest.raises(ValueError, match="kind='gap' counts draws"):
         kernel.matrix(X, X, kind="gap")
-    with pytest.raises(ValueError, match=r"k must be from 1 to 59.*got 60"):
+    with pytest.raises(ValueError, match=r"k must be an integer from 1 to 59.*got 60"):
         kernel.nearest(k=60)
-    with pytest.raises(ValueError, match=r"k must be from 1 to 60.*got 0"):
+    with pytest.raises(ValueError, match=r"k must be an integer from 1 to 60.*got 0"):
         kernel.nearest(X, k=0)
     with pytest.raises(ValueError, match="'vote' has no weights"):
         kernel.weights(X, aggregate="vote")

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import os
 import re
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -21,7 +23,17 @@ from kernelforest.scoring import score
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command."""
+    """Run a command; a reader that has seen enough, like head, ends it quietly."""
+    try:
+        _run_command(arguments)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # nothing is left to be said at exit
+        return 1
+    return 0
+
+
+def _run_command(arguments: Sequence[str] | None) -> None:
     parser = argparse.ArgumentParser(prog="kernelforest", description="Random forest probabilities you can trust and trace.")
     parser.add_argument("--version", action="version", version=__version__)
     commands = parser.add_subparsers(dest="command", required=True)
@@ -39,7 +51,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
             parser.error(str(error))
     else:
         print("\n".join(str(page) for page in report(options.out)))
-    return 0
 
 
 def _add_paper(parser: argparse.ArgumentParser) -> None:

@@ -18,6 +18,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
 MOST_LEVELS = 65_535
+_NO_NUMBERS = ("could not convert", "float() argument", "setting an array element")  # what numpy says of other things
 _TEXT_KINDS = "OUST"  # numpy kinds of text and objects
 
 
@@ -35,6 +36,8 @@ class Schema:
         array([[ 1.,  3.],
                [nan, nan]])
         """
+        if np.ma.isMaskedArray(X):
+            X = np.ma.filled(X.astype(np.float64), np.nan)
         if not self.levels and not _has_dates(X):
             return _numbers(X)
         columns = _columns(X)
@@ -72,6 +75,8 @@ def read_schema(X: Any, categorical_features: Any = "from_dtype") -> Schema:
     """Find the categorical columns of a table and their levels."""
     if hasattr(X, "toarray"):
         raise TypeError("X must be dense, got a sparse container; call X.toarray() if it fits in memory")
+    if hasattr(X, "collect"):
+        raise TypeError(f"X must be a table in memory, got a {type(X).__name__}; call X.collect()")
     if is_frame(X):
         names = tuple(str(c) for c in X.columns)
         twice = sorted({name for name in names if names.count(name) > 1}) if len(set(names)) < len(names) else []
@@ -96,6 +101,8 @@ def read_labels(y: Any) -> Labels:
     """
     if y is None:
         raise ValueError("This estimator requires y to be passed, but the target y is None")
+    if isinstance(y, list | tuple) and any(isinstance(v, str) for v in y):
+        y = np.array(y, dtype=object)  # so that a number or a gap among text does not become text
     values = column_or_1d(y, warn=True)
     gaps = _is_missing(values)
     if gaps.any():
@@ -183,6 +190,11 @@ def read_prior(prior: Any, labels: Labels, shares: NDArray[np.float64]) -> NDArr
     return out
 
 
+def is_weighted(prior: Any) -> bool:
+    """Whether probabilities are to refer to the classes as weighted."""
+    return isinstance(prior, str) and prior == "weighted"
+
+
 def _has_dates(X: Any) -> bool:
     """Whether any column holds dates or durations; they count as numbers, and a missing one as missing."""
     kinds = [X[c].dtype for c in X.columns] if is_frame(X) else [getattr(X, "dtype", "")]
@@ -192,9 +204,10 @@ def _has_dates(X: Any) -> bool:
 def _numbers(X: Any) -> NDArray[np.floating]:
     try:
         out = check_array(X, dtype=(np.float64, np.float32), ensure_all_finite=False, input_name="X")
-    except ValueError as error:
-        if "could not convert" in str(error):
-            raise ValueError(f"X must hold numbers; name columns of text in categorical_features ({error})") from None
+    except (TypeError, ValueError) as error:
+        if any(words in str(error) for words in _NO_NUMBERS):
+            kind = TypeError if isinstance(error, TypeError) else ValueError
+            raise kind(f"X must hold numbers; name columns of text in categorical_features ({error})") from None
         raise
     return np.asarray(out)  # float32 is widened by columns and blocks later: a copy of the table would cost memory
 
@@ -219,9 +232,12 @@ def _objects(column: Any) -> NDArray[Any]:
 
 
 def _column_of_numbers(column: Any, number: int) -> NDArray[np.float64]:
+    if getattr(column.dtype, "tz", None) is not None:  # pandas would give objects
+        column = column.dt.tz_convert(None)
     values = column.to_numpy() if hasattr(column, "to_numpy") else np.asarray(column)
     if values.dtype.kind in "mM":
-        return np.where(np.isnat(values), np.nan, values.astype(np.int64).astype(np.float64))
+        microseconds = values.astype(f"{values.dtype.kind}8[us]").astype(np.int64)  # whatever the unit of the table
+        return np.where(np.isnat(values), np.nan, microseconds.astype(np.float64))
     if values.dtype.kind in _TEXT_KINDS:
         values = np.where(_is_missing(values), np.nan, values)
     try:
@@ -258,6 +274,8 @@ def _is_missing(values: NDArray[Any]) -> NDArray[np.bool_]:
     """None, NaN, NaT and pandas' NA: whatever is not equal to itself, or refuses to say."""
     if values.dtype.kind == "f":
         return np.asarray(np.isnan(values))
+    if values.dtype.kind in "mM":
+        return np.asarray(np.isnat(values))
     if values.dtype.kind != "O":
         return np.zeros(values.shape, dtype=bool)
     return np.array([_refuses_itself(v) for v in values.ravel()], dtype=bool).reshape(values.shape)
@@ -301,6 +319,6 @@ def _categorical_columns(X: Any, names: Sequence[str], chosen: Any) -> list[int]
 def _is_categorical(column: Any) -> bool:
     """Category and text columns of pandas and polars; a text column is one whose values are all text or missing."""
     kind = str(column.dtype).lower()
-    if kind.startswith(("category", "categorical", "enum", "str", "utf8")):
+    if kind == "str" or kind.startswith(("category", "categorical", "enum", "string", "utf8")):
         return True
     return kind == "object" and any(isinstance(v, str) for v in column)

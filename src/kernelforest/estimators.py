@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from copy import copy
 from numbers import Integral
 from operator import attrgetter
 from typing import Any, Self
@@ -21,6 +22,7 @@ from kernelforest.data import (
     Labels,
     check_choice,
     is_frame,
+    is_weighted,
     read_class_weight,
     read_groups,
     read_labels,
@@ -201,6 +203,8 @@ class KernelForestClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
             or not at all, so that out-of-bag means: from groups the tree has not seen.
 
         """
+        for stale in ("_oob", "_kernel", "tuning_", "forest_"):  # a fit that fails leaves no model behind
+            self.__dict__.pop(stale, None)
         threads = self._threads()
         labels = read_labels(y)
         self._check_words()
@@ -224,13 +228,11 @@ class KernelForestClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
             )
         shares = np.bincount(labels.codes, targets.weight, len(labels.classes))
         self._shift = self._prior_shift(labels, shares / shares.sum(), class_weight)
-        self._class_weight = class_weight
+        self._preference = None if is_weighted(self.prior) else class_weight
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
 
         columns = code_table(matrix, self._schema.levels, threads)
         self.classes_ = labels.classes
-        for stale in ("_oob", "_kernel", "tuning_", "forest_"):
-            self.__dict__.pop(stale, None)
         if not choices.is_decided:
             warn_if_noisy(targets, labels.classes, rules.n_estimators)
             aim: dict[str, Any] = {"scoring": self.scoring, "calibrated": self.calibration is not None}
@@ -249,7 +251,7 @@ class KernelForestClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         """Class probabilities, one column per class of `classes_`.
 
         Without `aggregate` and `fill`, the estimate that was chosen, calibrated. With them, any estimate of the fitted
-        forest, as it is.
+        forest, not calibrated. Either refers to the `prior`.
         """
         check_is_fitted(self)
         meant = aggregate is None and fill is None
@@ -267,8 +269,8 @@ class KernelForestClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
     def predict(self, X: Any) -> NDArray[Any]:
         """The class with the largest probability, times its class weight if there is one."""
         proba = self.predict_proba(X)
-        if self._class_weight is not None and self._shift is not self._class_weight:
-            proba = proba * self._class_weight
+        if self._preference is not None:  # else there are no class weights, or the prior has them already
+            proba = proba * self._preference
         return np.asarray(self.classes_[proba.argmax(axis=1)])
 
     def apply(self, X: Any) -> NDArray[np.int32]:
@@ -315,9 +317,10 @@ class KernelForestClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         if "_kernel" not in self.__dict__:
             default = [f"x{j}" for j in range(self.n_features_in_)]
             names = tuple(str(name) for name in getattr(self, "feature_names_in_", default))
-            described = training_of(self.forest_, self._matrix, names, self.classes_, self._threads())
-            self._kernel = ForestKernel(described, (attrgetter("kernel_"), (self,)))
-        self._kernel.meant_estimate(self.aggregate_, self.fill_, self._corrected)
+            fitted = copy(self)  # the kernel stays that of this fit if there is another
+            described = training_of(fitted.forest_, fitted._matrix, names, fitted.classes_, self._threads())
+            self._kernel = ForestKernel(described, (attrgetter("kernel_"), (fitted,)))
+            self._kernel.meant_estimate(fitted.aggregate_, fitted.fill_, fitted._corrected)
         return self._kernel
 
     @property
@@ -416,10 +419,14 @@ class KernelForestClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         self, labels: Labels, shares: NDArray[np.float64], class_weight: NDArray[np.float64] | None
     ) -> NDArray[np.float64] | None:
         """Factor of each class that moves probabilities from the shares of the data to the prior, or None."""
-        if isinstance(self.prior, str) and self.prior == "weighted":
+        if is_weighted(self.prior):
             return class_weight
         prior = read_prior(self.prior, labels, shares)
-        return None if prior is None else np.divide(prior, shares, out=np.zeros_like(prior), where=shares > 0)
+        if prior is None:
+            return None
+        if not prior[shares > 0].any():
+            raise ValueError(f"prior must give a share to a class that has rows of positive weight, got {self.prior!r}")
+        return np.divide(prior, shares, out=np.zeros_like(prior), where=shares > 0)
 
     def _corrected(self, proba: NDArray[np.float64]) -> NDArray[np.float64]:
         """Calibrate, then refer to the prior."""
@@ -429,8 +436,9 @@ class KernelForestClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         if self._shift is None:
             return proba
         moved = proba * self._shift
-        totals = moved.sum(axis=1, keepdims=True)
-        return np.where(totals > 0, moved / np.where(totals > 0, totals, 1.0), proba)
+        if not (held := moved.sum(axis=1) > 0).all():  # all that is known is the prior
+            moved[~held] = self.forest_.class_shares * self._shift
+        return np.asarray(moved / moved.sum(axis=1, keepdims=True))
 
     def _out_of_bag(self) -> tuple[NDArray[np.float64], NDArray[np.int32]]:
         check_is_fitted(self)

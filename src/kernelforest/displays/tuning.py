@@ -54,8 +54,8 @@ class Section:
         tuning = getattr(model, "tuning_", None)
         if tuning is None:
             raise ValueError(
-                "nothing was tuned: max_features, leaf_size, aggregate and fill were given, or there were too few rows; "
-                "leave at least one of them at 'auto'"
+                "nothing was tuned: max_features, leaf_size, aggregate and fill were given, or there were too few rows "
+                "or classes; leave at least one of them at 'auto'"
             )
         found = {}
         for name, value in (("aggregate", aggregate), ("fill", fill)):

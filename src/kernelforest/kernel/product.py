@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
+from numbers import Integral
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -97,7 +98,9 @@ class ForestKernel:
         return cls(training_from(fitted, X_train, y_train, weight=weight, n_jobs=n_jobs), origin)
 
     def __reduce__(self) -> Any:
-        return super().__reduce__() if self._origin is None else self._origin
+        if self._origin is None:
+            return super().__reduce__()
+        return _made_again, (*self._origin, self._training.aggregate, self._training.fill, self._training.correct)
 
     def __repr__(self) -> str:
         estimate = f"aggregate={self._training.aggregate!r}, fill={self._training.fill!r}"
@@ -168,7 +171,7 @@ class ForestKernel:
         return out
 
     def weights(self, X: Any = None, *, aggregate: str | None = None, fill: str | None = None) -> csr_array:
-        """Smoother weights W: `predict_proba` is W times the class indicators, for the same aggregate and fill.
+        """Smoother weights W: `predict_proba` is W times the class indicators, for the same aggregate and fill and no prior.
 
         Without them, those of the forest itself: its parameters, or "mean" and "inbag" of a scikit-learn forest.
         Rows are non-negative and sum to one. Votes have no such weights: rounding the shares of a leaf is not linear in the
@@ -215,8 +218,9 @@ class ForestKernel:
 
         A training row is not its own neighbour. Fewer than k similar rows are filled up with -1 and 0.
         """
-        if not 1 <= k <= self.n_rows - (X is None):
-            raise ValueError(f"k must be from 1 to {self.n_rows - (X is None)}, the number of other rows, got {k}")
+        most = self.n_rows - (X is None)
+        if not isinstance(k, Integral) or not 1 <= k <= most:
+            raise ValueError(f"k must be an integer from 1 to {most}, the number of other rows, got {k!r}")
         if kind in ("oob", "path"):
             raise ValueError(f"kind={kind!r} has no nearest rows by tree counts; take them from matrix(kind={kind!r})")
         factors, index, by_total = self._plan(X, None, kind)
@@ -403,3 +407,10 @@ class ForestKernel:
         if X is None:
             even = out[:, self._training.trees] * self._training.factors
         return even, index, kind == "gap"
+
+
+def _made_again(make: Callable[..., ForestKernel], arguments: tuple[Any, ...], *estimate: Any) -> ForestKernel:
+    """What a pickled kernel becomes."""
+    kernel = make(*arguments)
+    kernel.meant_estimate(*estimate)
+    return kernel
