@@ -27,7 +27,7 @@ from quality_rivals import METHODS, runs_here
 from tables import say
 
 SIZES = (250, 500)
-REPS = {"simulated": 30, "real": 50, "cost": quality_cost.REPS}
+REPS = {"simulated": 100, "real": 50, "cost": quality_cost.REPS}
 SETS = {"simulated": SIMULATED, "real": REAL, "cost": quality_cost.SETS}
 GRID_REPS = 10
 GRID_TURNS = (4, 12, 20)  # the search on large sets takes minutes: its repetitions come with these of the cheap methods
