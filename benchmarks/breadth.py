@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from sklearn.ensemble import ExtraTreesClassifier, HistGradientBoostingClassifier
 
 from kernelforest import KernelForestClassifier
-from quality_data import Side, Split, seed_of
+from quality_data import Side, Split, dummy_form, seed_of
 from quality_records import Record, lines
 from quality_report import difference, mean
 from quality_rivals import OURS, TREES, calibrated_shares, fitted_shares, forest
@@ -37,7 +37,7 @@ MOST_TRAIN, MOST_TEST = 2_000, 3_000
 
 def cut(path: Path, rep: int) -> Split | None:
     """Cut a set at random, four fifths to fit on; None if a class is missing there, or has too few rows for five folds."""
-    frame = pd.read_csv(path, keep_default_na=False, na_values={name: ["NA"] for name in columns_of(path)})
+    frame = pd.read_csv(path, keep_default_na=False, na_values=["NA"])
     y = frame.pop("y").astype("category").cat.codes.to_numpy(dtype=np.int64)
     for name in frame:
         frame[name] = frame[name].astype("category" if name.startswith("level") else float)
@@ -47,13 +47,8 @@ def cut(path: Path, rep: int) -> Split | None:
     train, test = order[:n], order[n : n + MOST_TEST]
     if np.bincount(y[train], minlength=y.max() + 1).min() < 5:
         return None
-    numbers = pd.get_dummies(frame, dtype=np.float32).to_numpy(dtype=np.float32)
+    numbers = dummy_form(frame)
     return Split(*(Side(frame.iloc[rows], numbers[rows], y[rows]) for rows in (train, test)), seed)
-
-
-def columns_of(path: Path) -> list[str]:
-    """Names of the columns but the label."""
-    return pd.read_csv(path, nrows=0).columns.drop("y").tolist()
 
 
 METHODS: dict[str, Callable[[Split], NDArray[np.float64]]] = {

@@ -131,7 +131,5 @@ def test_neighbours_are_counted_in_whole_numbers(k):
 
 
 def test_a_reader_that_has_seen_enough():
-    command = f"{sys.executable} -m kernelforest paper list | head -n 1"
-    done = subprocess.run(command, shell=True, capture_output=True, text=True, check=False)
-    assert done.stdout.count("\n") == 1
-    assert done.stderr == ""
+    command = f"{sys.executable} -m kernelforest paper list | true"  # gone before the first word
+    assert subprocess.run(command, shell=True, capture_output=True, text=True, check=False).stderr == ""

@@ -176,25 +176,6 @@ def read_class_weight(class_weight: Any, labels: Labels) -> NDArray[np.float64] 
     return np.asarray(weights, dtype=np.float64)
 
 
-def read_prior(prior: Any, labels: Labels, shares: NDArray[np.float64]) -> NDArray[np.float64] | None:
-    """Check the class shares that probabilities should refer to; None means those of the training data."""
-    if prior is None:
-        return None
-    values: Any = [prior.get(c, np.nan) for c in labels.classes.tolist()] if isinstance(prior, Mapping) else prior
-    try:
-        out = np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise ValueError(f"prior must be None, 'weighted', a dict or one share per class, got {prior!r}") from None
-    if out.shape != shares.shape or not np.isfinite(out).all() or (out < 0).any() or abs(out.sum() - 1.0) > 1e-6:
-        raise ValueError(f"prior must give {len(shares)} shares >= 0 that sum to 1, one per class, got {prior!r}")
-    return out
-
-
-def is_weighted(prior: Any) -> bool:
-    """Whether probabilities are to refer to the classes as weighted."""
-    return isinstance(prior, str) and prior == "weighted"
-
-
 def _has_dates(X: Any) -> bool:
     """Whether any column holds dates or durations; they count as numbers, and a missing one as missing."""
     kinds = [X[c].dtype for c in X.columns] if is_frame(X) else [getattr(X, "dtype", "")]

@@ -19,14 +19,11 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from kernelforest.binning import code_table
 from kernelforest.calibration import METHODS, Chosen, Identity, choose_calibrator, cross_fitted
 from kernelforest.data import (
-    Labels,
     check_choice,
     is_frame,
-    is_weighted,
     read_class_weight,
     read_groups,
     read_labels,
-    read_prior,
     read_schema,
     read_weights,
 )
@@ -34,6 +31,7 @@ from kernelforest.forest import AGGREGATES, FILLS, Forest
 from kernelforest.growing import Rules, make_targets
 from kernelforest.judging import Part
 from kernelforest.kernel import ForestKernel, training_of
+from kernelforest.priors import read_population
 from kernelforest.scoring import SCORINGS, Scores, score
 from kernelforest.summary import compare, describe
 from kernelforest.tuning import UNTUNED, grow_blend, is_auto, open_choices, tune, warn_if_noisy
@@ -227,8 +225,7 @@ class KernelForestClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
                 f"calibration={self.calibration!r} needs out-of-bag rows: set bootstrap=True or max_samples below 1.0"
             )
         shares = np.bincount(labels.codes, targets.weight, len(labels.classes))
-        self._shift = self._prior_shift(labels, shares / shares.sum(), class_weight)
-        self._preference = None if is_weighted(self.prior) else class_weight
+        self._population = read_population(self.prior, labels.classes, shares / shares.sum(), class_weight)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
 
         columns = code_table(matrix, self._schema.levels, threads)
@@ -259,7 +256,7 @@ class KernelForestClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         fill = self.fill_ if fill is None else fill
         self._check_estimate(aggregate, fill, self.forest_.has_out_of_bag)
         proba = self.forest_.estimate(self._matrix(X), aggregate, fill, self._threads())
-        return self._corrected(proba) if meant else self._shifted(proba)
+        return self._corrected(proba) if meant else self._population(proba)
 
     def predict_log_proba(self, X: Any, aggregate: str | None = None, fill: str | None = None) -> NDArray[np.float64]:
         """Logarithm of `predict_proba`; minus infinity where a probability is zero."""
@@ -269,8 +266,8 @@ class KernelForestClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
     def predict(self, X: Any) -> NDArray[Any]:
         """The class with the largest probability, times its class weight if there is one."""
         proba = self.predict_proba(X)
-        if self._preference is not None:  # else there are no class weights, or the prior has them already
-            proba = proba * self._preference
+        if self._population.preference is not None:
+            proba = proba * self._population.preference
         return np.asarray(self.classes_[proba.argmax(axis=1)])
 
     def apply(self, X: Any) -> NDArray[np.int32]:
@@ -391,7 +388,7 @@ class KernelForestClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         limits = Rules(self.n_estimators).limits(len(forest.targets.drawable), self.n_features_in_)
         classic = Forest.grow(forest.columns, forest.targets, limits, range(self.n_estimators), forest.seed, threads=threads)
         plain, n_trees = classic.estimate_out_of_bag("mean", "inbag", threads)
-        return self._score(self._shifted(plain), n_trees)
+        return self._score(self._population(plain), n_trees)
 
     def _score(self, proba: NDArray[np.float64], n_trees: NDArray[np.int32]) -> Scores:
         """Score the rows that some tree did not draw."""
@@ -415,30 +412,9 @@ class KernelForestClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
             raise ValueError(f"X has {matrix.shape[1]} features, but {self.n_features_in_} were seen in fit")
         return matrix
 
-    def _prior_shift(
-        self, labels: Labels, shares: NDArray[np.float64], class_weight: NDArray[np.float64] | None
-    ) -> NDArray[np.float64] | None:
-        """Factor of each class that moves probabilities from the shares of the data to the prior, or None."""
-        if is_weighted(self.prior):
-            return class_weight
-        prior = read_prior(self.prior, labels, shares)
-        if prior is None:
-            return None
-        if not prior[shares > 0].any():
-            raise ValueError(f"prior must give a share to a class that has rows of positive weight, got {self.prior!r}")
-        return np.divide(prior, shares, out=np.zeros_like(prior), where=shares > 0)
-
     def _corrected(self, proba: NDArray[np.float64]) -> NDArray[np.float64]:
         """Calibrate, then refer to the prior."""
-        return self._shifted(self.calibration_.calibrator(proba))
-
-    def _shifted(self, proba: NDArray[np.float64]) -> NDArray[np.float64]:
-        if self._shift is None:
-            return proba
-        moved = proba * self._shift
-        if not (held := moved.sum(axis=1) > 0).all():  # all that is known is the prior
-            moved[~held] = self.forest_.class_shares * self._shift
-        return np.asarray(moved / moved.sum(axis=1, keepdims=True))
+        return self._population(self.calibration_.calibrator(proba))
 
     def _out_of_bag(self) -> tuple[NDArray[np.float64], NDArray[np.int32]]:
         check_is_fitted(self)
@@ -456,7 +432,7 @@ class KernelForestClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
             targets, method = self.forest_.targets, self.calibration_.method
             if method is not None:
                 proba = cross_fitted(method, proba, targets.labels, targets.weight, targets.groups)
-            self._oob = (self._shifted(proba), n_trees)
+            self._oob = (self._population(proba), n_trees)
         return self._oob
 
     def _raw_out_of_bag(self) -> tuple[NDArray[np.float64], NDArray[np.int32]]:

@@ -18,9 +18,9 @@ from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from kernelforest.data import read_labels, read_weights
+from kernelforest.data import check_choice, read_labels, read_weights
 from kernelforest.naive import naive_weights
-from kernelforest.scoring import Scores, score
+from kernelforest.scoring import SCORINGS, Scores, score
 from kernelforest.smoothing import (
     METRICS,
     ScoredBandwidths,
@@ -99,8 +99,7 @@ class KernelRegression(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
         """Keep the training rows; choose the bandwidth if it is "auto"."""
-        if not isinstance(self.scoring, str) or self.scoring not in ("log_loss", "brier"):
-            raise ValueError(f"scoring must be one of ['log_loss', 'brier'], got {self.scoring!r}")
+        check_choice("scoring", self.scoring, SCORINGS)
         labels = read_labels(y)
         rows = _read_table(self, X, reset=True)
         values = np.eye(len(labels.classes))[labels.codes]

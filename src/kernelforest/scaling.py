@@ -128,7 +128,7 @@ def _many_classes(x: Floats, y: Numbers, w: Floats, parts: Floats) -> tuple[Loss
 
 
 def _two_classes(x: Floats, y: Numbers, w: Floats, parts: Floats) -> tuple[Loss, Derivatives]:
-    """The same by log odds, in a quarter of the time: they are linear in the change."""
+    """The same by log odds, in a third of the time: they are linear in the change."""
     odds = x[:, 1] - x[:, 0]
     design = np.outer(x[:, 1], parts[1]) - np.outer(x[:, 0], parts[0]) + parts[3] - parts[2]
     sign = 1.0 - 2.0 * y

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kernelforest.displays.canvas import BLUE, ORANGE
-from kernelforest.estimators import KernelForestClassifier
 from kernelforest.paper.cells import Mean, summary
-from kernelforest.paper.columns import TREES, Estimate, Split, r_trees, rmse
+from kernelforest.paper.columns import TREES, Estimate, Split, own_trees, r_trees, rmse
 from kernelforest.paper.experiment import CORRECTED, FAILS, HOLDS, Claim, Experiment, Finding, Records
 from kernelforest.paper.splits import real_split
 from kernelforest.scoring import score
@@ -40,12 +40,8 @@ def _scores(form: str, rep: int, mtry: int, trees: int) -> tuple[float, float]:
 
 def _factors(split: Split, trees: int, settings: dict[str, Any]) -> Estimate:
     """Trees of this package on the letters."""
-    train, test = split.native
-    forest = KernelForestClassifier.untuned(
-        trees, categorical_features=list(split.categorical), random_state=split.seed, **settings
-    )
-    forest.fit(train, split.y)
-    return lambda _, aggregate, fill: forest.predict_proba(test, aggregate, fill)[:, 1]
+    letters = replace(split, X=split.native[0], X_test=split.native[1])
+    return own_trees(letters, trees, settings | {"categorical_features": list(split.categorical)})
 
 
 def _curve(records: Records, what: str, form: str = "factors") -> dict[int, Mean]:

@@ -1,0 +1,61 @@
+"""Probabilities of the training data enter, those of another population leave.
+
+A probability p_c is multiplied by prior_c / share_c, and the row divided by its sum. Class weights never enter a leaf; they
+are what `predict` prefers, or, if the prior is "weighted", the population itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Population:
+    """What probabilities refer to."""
+
+    shares: Floats  # (n_classes,) of the training data
+    factors: Floats | None  # of each class, from the training data to the population; None: they are the same
+    preference: Floats | None  # of each class in a prediction, on top of its probability
+
+    def __call__(self, proba: Floats) -> Floats:
+        """Probabilities in the population."""
+        if self.factors is None:
+            return proba
+        moved = proba * self.factors
+        if not (held := moved.sum(axis=1) > 0).all():  # all that is known is the prior
+            moved[~held] = self.shares * self.factors
+        return np.asarray(moved / moved.sum(axis=1, keepdims=True))
+
+
+def read_population(prior: Any, classes: NDArray[Any], shares: Floats, class_weight: Floats | None) -> Population:
+    """Check the prior of a user: None, "weighted", a dict, or one share per class.
+
+    >>> sick = read_population({"sick": 0.01, "well": 0.99}, np.array(["sick", "well"]), np.array([0.5, 0.5]), None)
+    >>> sick(np.array([[0.9, 0.1]])).round(3)
+    array([[0.083, 0.917]])
+    """
+    if isinstance(prior, str) and prior == "weighted":
+        return Population(shares, class_weight, None)
+    wanted = None if prior is None else _read_shares(prior, classes, shares)
+    factors = None if wanted is None else np.divide(wanted, shares, out=np.zeros_like(wanted), where=shares > 0)
+    return Population(shares, factors, class_weight)
+
+
+def _read_shares(prior: Any, classes: NDArray[Any], shares: Floats) -> Floats:
+    values: Any = [prior.get(c, np.nan) for c in classes.tolist()] if isinstance(prior, Mapping) else prior
+    try:
+        out = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise ValueError(f"prior must be None, 'weighted', a dict or one share per class, got {prior!r}") from None
+    if out.shape != shares.shape or not np.isfinite(out).all() or (out < 0).any() or abs(out.sum() - 1.0) > 1e-6:
+        raise ValueError(f"prior must give {len(shares)} shares >= 0 that sum to 1, one per class, got {prior!r}")
+    if not out[shares > 0].any():
+        raise ValueError(f"prior must give a share to a class that has rows of positive weight, got {prior!r}")
+    return out
