@@ -6,6 +6,7 @@ the levels that training saw. A level it never saw is missing.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -46,7 +47,7 @@ class Schema:
             raise ValueError(f"X must have at least one row, got shape {out.shape}")
         for j, column in enumerate(columns):
             if j in self.levels:
-                out[:, j] = _places(_objects(column), self.levels[j])
+                out[:, j] = _places(column, self.levels[j])
             else:
                 out[:, j] = _column_of_numbers(column, j)
         return out
@@ -90,7 +91,7 @@ def read_schema(X: Any, categorical_features: Any = "from_dtype") -> Schema:
     if not chosen:
         return Schema({})
     columns = _columns(X)
-    return Schema({j: _levels(_objects(columns[j])) for j in chosen})
+    return Schema({j: _levels(_tally(columns[j])) for j in chosen})
 
 
 def read_labels(y: Any) -> Labels:
@@ -203,13 +204,24 @@ def _columns(X: Any) -> list[Any]:
     return list(table.T)
 
 
-def _objects(column: Any) -> NDArray[Any]:
-    """A categorical column as an array of plain values; missing ones become None."""
-    values = column.to_list() if hasattr(column, "to_list") else np.asarray(column).tolist()
-    out = np.empty(len(values), dtype=object)
-    out[:] = values
-    out[_is_missing(out)] = None
-    return out
+def _values(column: Any) -> list[Any]:
+    """A categorical column as plain values."""
+    return list(column.to_list() if hasattr(column, "to_list") else np.asarray(column).tolist())
+
+
+def _has_codes(column: Any) -> bool:
+    """Whether a column is one of pandas' that holds the numbers of its categories."""
+    return hasattr(column, "cat") and hasattr(column.cat, "codes")
+
+
+def _tally(column: Any) -> dict[Any, int]:
+    """How often each level of a categorical column occurs. Missing values are no level."""
+    if _has_codes(column):
+        codes = column.cat.codes.to_numpy()
+        counts = np.bincount(codes[codes >= 0], minlength=len(column.cat.categories)).tolist()
+        return {level: count for level, count in zip(column.cat.categories.tolist(), counts, strict=True) if count}
+    counted = Counter(_values(column))
+    return {level: count for level, count in counted.items() if not _refuses_itself(level)}
 
 
 def _column_of_numbers(column: Any, number: int) -> NDArray[np.float64]:
@@ -230,12 +242,8 @@ def _column_of_numbers(column: Any, number: int) -> NDArray[np.float64]:
         ) from None
 
 
-def _levels(values: NDArray[Any]) -> NDArray[Any]:
-    """Sorted distinct levels; the rarest beyond 65,535 are left out and so count as missing."""
-    counts: dict[Any, int] = {}
-    for value in values:
-        if value is not None:
-            counts[value] = counts.get(value, 0) + 1
+def _levels(counts: Mapping[Any, int]) -> NDArray[Any]:
+    """Sorted levels; the rarest beyond 65,535 are left out and so count as missing."""
     kept = sorted(counts, key=lambda v: -counts[v])[:MOST_LEVELS]
     try:
         kept.sort()
@@ -246,9 +254,13 @@ def _levels(values: NDArray[Any]) -> NDArray[Any]:
     return out
 
 
-def _places(values: NDArray[Any], levels: NDArray[Any]) -> NDArray[np.float64]:
+def _places(column: Any, levels: NDArray[Any]) -> NDArray[np.float64]:
+    """Each value of a categorical column as the place of its level; what is no level is missing."""
     place = {level: float(k) for k, level in enumerate(levels)}
-    return np.array([place.get(v, np.nan) for v in values])
+    if _has_codes(column):
+        known = [place.get(v, np.nan) for v in column.cat.categories.tolist()]
+        return np.asarray(np.array([*known, np.nan])[column.cat.codes.to_numpy()])  # the code of a missing value is -1
+    return np.array([place.get(v, np.nan) for v in _values(column)])
 
 
 def _is_missing(values: NDArray[Any]) -> NDArray[np.bool_]:

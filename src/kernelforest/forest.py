@@ -279,7 +279,8 @@ class Forest:
         opinions = self.opinions(aggregate, fill, threads)
         out = np.zeros((len(matrix), self.targets.n_classes))
         self._send(lambda rows: matrix[rows], self.router, out, threads, opinions)
-        return self._normalised(out)
+        route.normalise(out, self.class_shares)
+        return out
 
     def estimate_out_of_bag(
         self, aggregate: str, fill: str, threads: int = 1
@@ -296,7 +297,8 @@ class Forest:
             sums, spoke = self._add_out_of_bag(span, cuts, counts, AGGREGATES[aggregate], own, threads)
             out += np.tensordot([r.weight for r in readings], np.maximum(sums, 0.0), 1)
             n_trees += spoke
-        return self._normalised(out), n_trees
+        route.normalise(out, self.class_shares)
+        return out, n_trees
 
     def _add_out_of_bag(
         self,
@@ -368,10 +370,6 @@ class Forest:
         step, stop = max(1, 8_000_000 // (self.n_rows + more)), self.n_trees if stop is None else stop
         for begin in range(first, stop, step):
             yield begin, min(begin + step, stop)
-
-    def _normalised(self, sums: NDArray[np.float64]) -> NDArray[np.float64]:
-        totals = sums.sum(axis=1, keepdims=True)
-        return np.where(totals > 0, sums / np.where(totals > 0, totals, 1.0), self.class_shares)
 
 
 def form_opinions(counts: NDArray[np.float64], aggregate: str) -> NDArray[np.float64]:

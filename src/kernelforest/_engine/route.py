@@ -1,16 +1,18 @@
 """Send rows down finished trees: to leaf numbers, or to sums over leaves. Also: count training rows into leaves.
 
 Rows are coded first: the code of a number is how many of the forest's own cuts in that column lie below it, so that
-"x <= cut k" becomes "code <= k" on small integers. A block of rows then goes down a tree together. The first nodes are
-peeled off: each asks all rows of the block, on vectors, which is cheaper than finding its own. Then rows are listed by node:
+"x <= cut k" becomes "code <= k" on small integers. A block of rows then goes down a tree together. The first levels are
+peeled off: each node asks all rows of the block, on vectors, which is cheaper than finding its own. Then rows are listed by
+node:
 
     orders[0]  [ 0 1 2 3 4 5 6 7 ]      the rows of a node are a segment of one of two buffers;
     orders[1]  [ 0 2 5 . | 7 6 4 3 1 ]  splitting writes it to the other, left rows from the front, right rows from the back
 
-Each node is read once per block instead of once per row. When few rows are left they are taken off the lists and walk from
-there on their own, all of the tree together, so that none waits for the memory of another. Where rows ended is noted by
-row, and what the leaves say is added last, in the order of the rows. Sums run over trees in order for every row on its own:
-results do not depend on how rows are cut into blocks or spread over threads.
+Each node is read once per block instead of once per row. Where the processor can do it, 32 rows of a list are split at once
+(`lanes`); the loops over single rows do the same elsewhere. When few rows are left they are taken off the lists and walk
+from there on their own, all of the tree together, so that none waits for the memory of another. Where rows ended is noted
+by row, and what the leaves say is added last, in the order of the rows. Sums run over trees in order for every row on its
+own: results do not depend on how rows are cut into blocks or spread over threads.
 
 This file calls no jitted function of another file. Indices are unsigned, which spares the compiler the test for negative
 ones.
@@ -22,10 +24,12 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from kernelforest._engine.layout import CATEGORICAL, LISTED_LEFT, MISSING_LEFT
+from kernelforest._engine.lanes import CAN_PACK, LANES, at_most, count, equal, listed, pack
+from kernelforest._engine.layout import CATEGORICAL, LISTED_LEFT, MISSING, MISSING_LEFT
 
 VOTE, MEAN, PROXIMITY = 0, 1, 2
-PEELED = 63  # nodes at the top of a tree that all rows are compared with
+PEELED = 3 if CAN_PACK else 6  # levels at the top of a tree whose nodes are compared with all rows
+SPOTS = 2**PEELED
 PEELING = 2048  # rows compared with them at a time, for the same reason as TILE
 FEW = 8  # rows that no longer make a list, but walk
 TILE = 128  # rows coded at a time, so that they stay in the fastest memory
@@ -92,9 +96,8 @@ def is_listed(sets, at, level):
 
 
 @jit
-def goes_left(code, top, word, flags, shape, sets):
+def goes_left(code, top, cut, flags, sets):
     """Which side a code takes, with missing values and categorical columns."""
-    cut = word & shape.cut_mask
     if code == top:
         return (flags & MISSING_LEFT) != 0
     if flags & CATEGORICAL:
@@ -103,58 +106,66 @@ def goes_left(code, top, word, flags, shape, sets):
 
 
 @jit
-def peel(column, cut, at, spot, left):
-    """Move the rows at one spot to spot `left` or the one after it. Asks all rows, without branches."""
-    right = np.uint16(left + 1)
+def peel(column, cut, at, spot, right):
+    """Move the rows at one spot that belong to the right child to a spot of their own. Asks all rows, without branches."""
     for i in range(at.shape[0]):
-        child = right if column[i] > cut else left
-        at[i] = child if at[i] == spot else at[i]
+        at[i] = right if (at[i] == spot) & (column[i] > cut) else at[i]
 
 
 @jit
 def peel_top(codes, begin, words, shape, at, spots):
-    """Send rows past the first nodes of a tree, breadth first: row begin + i is then at node spots[at[i]].
-
-    Returns the number of spots.
-    """
+    """Send rows past the first levels of a tree: row begin + i is then at node spots[at[i]]. Returns the number of spots."""
     for i in range(at.shape[0]):
         at[i] = 0
     spots[0] = ZERO
-    n_spots, spot = 1, 0
-    while spot < n_spots and n_spots + 2 <= spots.shape[0]:
-        word = words[spots[spot]]
-        child = word >> shape.child
-        if child != spots[spot]:
-            column = codes[(word >> shape.column) & shape.column_mask, begin : begin + at.shape[0]]
-            cut = codes.dtype.type(word & shape.cut_mask)
-            peel(column, cut, at, np.uint16(spot), np.uint16(n_spots))
-            spots[n_spots], spots[n_spots + 1] = child, child + ONE
-            n_spots += 2
-        spot += 1
+    n_spots = 1
+    for _ in range(PEELED):
+        for spot in range(n_spots):
+            word = words[spots[spot]]
+            child = word >> shape.child
+            if child != spots[spot]:
+                column = codes[(word >> shape.column) & shape.column_mask, begin : begin + at.shape[0]]
+                peel(column, codes.dtype.type(word & shape.cut_mask), at, np.uint16(spot), np.uint16(n_spots))
+                spots[spot], spots[n_spots] = child, child + ONE
+                n_spots += 1
     return n_spots
 
 
 @jit
-def list_by_spot(at, n_spots, stops, order):
-    """List the rows of each spot one after another; stops[k] is where the list of spot k stops."""
+def list_by_spot(at, n, n_spots, rows, stops, order):
+    """List the n rows, those of each spot one after another; stops[k] is where the list of spot k stops."""
     for k in range(n_spots):
         stops[k] = ZERO
-    for i in range(at.shape[0]):
+    for i in range(n):
         stops[U(at[i])] += ONE
     total = ZERO
     for k in range(n_spots):
         count = stops[k]
         stops[k] = total
         total += count
-    for i in range(at.shape[0]):
+    for i in range(n):
         k = U(at[i])
-        order[stops[k]] = i
+        order[stops[k]] = rows[i]
         stops[k] += ONE
 
 
 @jit
-def split(column, cut, source, target, start, end):
-    """Split a segment of rows into the other buffer; returns where the right side begins."""
+def list_in_lanes(at, n, n_spots, rows, stops, order):
+    """The same, 32 rows at a time and spot after spot."""
+    total = ZERO
+    for k in range(n_spots):
+        i = ZERO
+        while i < n:
+            bits = equal(at, i, k)
+            pack(rows, i, bits, order, total)
+            total += count(bits)
+            i += U(LANES)
+        stops[k] = total
+
+
+@jit
+def split(column, shift, cut, source, target, start, end):
+    """Split a segment of rows into the other buffer; returns where the right side begins. There is no shift."""
     left, apart = start, end - start  # the next place on the right is `apart` beyond the next on the left
     i = start
     while i < end:
@@ -168,7 +179,7 @@ def split(column, cut, source, target, start, end):
 
 
 @jit
-def split_with_care(column, word, flags, shape, sets, source, target, start, end):
+def split_with_care(column, cut, flags, sets, table, source, target, start, end):
     """The same with missing values and categorical columns."""
     top = np.iinfo(column.dtype).max
     left, right = start, end - ONE
@@ -177,11 +188,60 @@ def split_with_care(column, word, flags, shape, sets, source, target, start, end
         row = source[i]
         target[left] = row
         target[right] = row
-        below = U(goes_left(column[U(row)], top, word, flags, shape, sets))
+        below = U(goes_left(column[U(row)], top, cut, flags, sets))
         left += below
         right -= ONE - below
         i += ONE
     return left
+
+
+@jit
+def deal(source, i, bits, all_bits, target, left, right):
+    """Pack rows that are marked from the front of the target on, and the others towards its back."""
+    pack(source, i, bits, target, left)
+    right -= count(bits ^ all_bits)
+    pack(source, i, bits ^ all_bits, target, right)
+    return left + count(bits), right
+
+
+@jit
+def split_in_lanes(column, shift, cut, source, target, start, end):
+    """Split 32 rows at a time. A shift by one makes the code of a missing value, the largest, the smallest."""
+    left, right = start, end
+    i = start
+    while i < end:
+        all_bits = (ONE << min(U(LANES), end - i)) - ONE
+        bits = at_most(column, shift, cut, source, i) & all_bits
+        left, right = deal(source, i, bits, all_bits, target, left, right)
+        i += U(LANES)
+    return left
+
+
+@jit
+def split_listed(column, at, flags, sets, table, source, target, start, end):
+    """The same for a categorical column, by a table of the listed levels in which the missing one is the last."""
+    if sets[at] > end - start:  # the table would not pay
+        return split_with_care(column, at, flags, sets, table, source, target, start, end)
+    inside = flags & LISTED_LEFT != 0
+    for k in range(at + ONE, at + ONE + U(sets[at])):
+        table[sets[k]] = 1
+    table[MISSING] = inside == (flags & MISSING_LEFT != 0)
+    left, right = start, end
+    i = start
+    while i < end:
+        all_bits = (ONE << min(U(LANES), end - i)) - ONE
+        bits = listed(column, table, source, i) & all_bits
+        left, right = deal(source, i, bits if inside else bits ^ all_bits, all_bits, target, left, right)
+        i += U(LANES)
+    for k in range(at + ONE, at + ONE + U(sets[at])):
+        table[sets[k]] = 0
+    return left
+
+
+if CAN_PACK:
+    list_rows, split_rows, split_carefully = list_in_lanes, split_in_lanes, split_listed
+else:
+    list_rows, split_rows, split_carefully = list_by_spot, split, split_with_care
 
 
 @jit
@@ -215,7 +275,7 @@ def walk_with_care(codes, words, extras, shape, sets, walkers, n, ends):
         while words[node] >> shape.child != node:
             word = words[node]
             code = codes[(word >> shape.column) & shape.column_mask, row]
-            node = (word >> shape.child) + U(not goes_left(code, top, word, extras[node], shape, sets))
+            node = (word >> shape.child) + U(not goes_left(code, top, word & shape.cut_mask, extras[node], sets))
         ends[row] = node
 
 
@@ -260,13 +320,15 @@ def add_opinions(opinions, first, nodes, numbers, out):
 class Block(NamedTuple):
     """Working memory of a block of rows."""
 
-    orders: NDArray[np.uint16]  # (2, n_rows)
-    at: NDArray[np.uint16]  # (n_rows,) spot of each row past the peeled nodes
+    rows: NDArray[np.uint16]  # their numbers; as all arrays of this type 32 longer than there are rows
+    orders: NDArray[np.uint16]  # the two buffers
+    at: NDArray[np.uint16]  # spot of each row past the peeled nodes
     spots: NDArray[np.uint64]  # nodes
     stops: NDArray[np.uint64]  # where the list of each spot stops
     stack: NDArray[np.uint64]  # (depth, 4) node, start, end, buffer
     walkers: NDArray[np.uint64]  # (n_rows,) node << 16 | row
     ends: NDArray[np.uint32]  # (n_rows,) node at which each row ended
+    table: NDArray[np.uint8]  # (65536,) zeros, for levels of categorical columns
 
 
 @jit
@@ -310,10 +372,13 @@ def send_lists(codes, quick, words, extras, sets, shape, block, n_spots):
                     n_walkers = recruit(order, start, end, node, walkers, n_walkers)
                     break
                 column = codes[(word >> shape.column) & shape.column_mask]
-                if quick:
-                    middle = split(column, word & shape.cut_mask, order, target, start, end)
+                cut = word & shape.cut_mask
+                if quick or (CAN_PACK and extras[node] & CATEGORICAL == 0):
+                    shift = U(not quick and extras[node] & MISSING_LEFT != 0)
+                    middle = split_rows(column, shift, cut, order, target, start, end)
                 else:
-                    middle = split_with_care(column, word, extras[node], shape, sets, order, target, start, end)
+                    flags = extras[node]
+                    middle = split_carefully(column, cut, flags, sets, block.table, order, target, start, end)
                 side = ONE - side
                 if middle == start:
                     node = child + ONE
@@ -333,7 +398,7 @@ def send_lists(codes, quick, words, extras, sets, shape, block, n_spots):
 @jit
 def descend_tree(codes, quick, router, tree, opinions, out, block):
     """Send a block of coded rows down one tree."""
-    n = codes.shape[1]
+    n = block.ends.shape[0]
     first, stop = router.starts[tree], router.starts[tree + 1]
     words, extras = router.words[first[0] : stop[0]], router.extras[first[0] : stop[0]]
     sets = router.sets[first[2] : stop[2]]
@@ -341,8 +406,8 @@ def descend_tree(codes, quick, router, tree, opinions, out, block):
     block.spots[0] = ZERO
     if quick:
         for begin in range(0, n, PEELING):
-            n_spots = peel_top(codes, begin, words, router.shape, block.at[begin : begin + PEELING], block.spots)
-    list_by_spot(block.at, n_spots, block.stops, block.orders[0])
+            n_spots = peel_top(codes, begin, words, router.shape, block.at[begin : min(begin + PEELING, n)], block.spots)
+    list_rows(block.at, U(n), n_spots, block.rows, block.stops, block.orders[0])
     send_lists(codes, quick, words, extras, sets, router.shape, block, n_spots)
     if opinions is None:
         for i in range(n):
@@ -361,16 +426,31 @@ def descend(codes, quick, router, opinions, out):
     """
     n = codes.shape[1]
     block = Block(
-        np.empty((2, n), np.uint16),
-        np.zeros(n, np.uint16),
-        np.empty(2 * PEELED + 1, np.uint64),
-        np.empty(2 * PEELED + 1, np.uint64),
+        np.arange(n + LANES).astype(np.uint16),
+        np.zeros((2, n + LANES), np.uint16),
+        np.zeros(n + LANES, np.uint16),
+        np.empty(SPOTS, np.uint64),
+        np.empty(SPOTS, np.uint64),
         np.empty((router.deepest + 2, 4), np.uint64),
         np.empty(n, np.uint64),
         np.empty(n, np.uint32),
+        np.zeros(0 if quick else MISSING + 1, np.uint8),
     )
+    block.at[n:] = SPOTS  # no spot
     for tree in range(router.starts.shape[0] - 1):
         descend_tree(codes, quick, router, tree, opinions, out, block)
+
+
+@allocating
+def normalise(sums, shares):
+    """Divide each row by its sum, in place; where that is zero the row becomes `shares`."""
+    n_classes = sums.shape[1]
+    for i in range(sums.shape[0]):
+        total = 0.0
+        for c in range(n_classes):
+            total += sums[i, c]
+        for c in range(n_classes):
+            sums[i, c] = sums[i, c] / total if total > 0.0 else shares[c]
 
 
 @allocating
