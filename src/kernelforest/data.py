@@ -42,7 +42,7 @@ class Schema:
         if not self.levels and not _has_dates(X):
             return _numbers(X)
         columns = _columns(X)
-        out = np.empty((len(columns[0]), len(columns)))
+        out = np.empty((len(columns[0]), len(columns)), order="F")
         if not len(out):
             raise ValueError(f"X must have at least one row, got shape {out.shape}")
         for j, column in enumerate(columns):

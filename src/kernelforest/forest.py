@@ -350,7 +350,8 @@ class Forest:
             z = np.ascontiguousarray(read(rows))  # float32 is widened by the loops
             codes = np.empty((len(router.used), len(z)), np.uint16 if small else np.uint32)
             missing = route.code_rows(z, router, codes)
-            route.descend(codes, numeric and not missing, router, opinions, out[rows])
+            memory = route.make_block(len(z), router.deepest)
+            route.descend(codes, numeric and not missing, router, opinions, out[rows], memory)
 
         most = max(_LEAST_BLOCK, 4 * router.deepest)  # what is read of a large tree is shared by many rows
         self.run(block, row_blocks(len(out), threads, most), threads)

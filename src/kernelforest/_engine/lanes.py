@@ -98,6 +98,19 @@ def pack(_: Any, rows: Any, i: Any, bits: Any, target: Any, place: Any) -> Any:
     return types.void(rows, types.uint64, types.uint64, target, types.uint64), write
 
 
+@intrinsic
+def fetch_early(_: Any, array: Any, i: Any) -> Any:
+    """Have an entry brought to fast memory while other work goes on."""
+
+    def write(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        place = builder.bitcast(pointer(context, builder, signature, arguments, 0, arguments[1]), I8.as_pointer())
+        fetching = ir.FunctionType(ir.VoidType(), [I8.as_pointer(), I32, I32, I32])
+        call(builder, "llvm.prefetch.p0", fetching, [place, I32(0), I32(3), I32(1)])  # to read, to keep, it is data
+        return context.get_dummy_value()
+
+    return types.void(array, types.uint64), write
+
+
 def pointer(context: Any, builder: Any, signature: Any, arguments: Any, k: int, i: Any) -> Any:
     """Where entry i of the array in argument k is."""
     array = context.make_array(signature.args[k])(context, builder, arguments[k])

@@ -24,7 +24,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from kernelforest._engine.lanes import CAN_PACK, LANES, at_most, count, equal, listed, pack
+from kernelforest._engine.lanes import CAN_PACK, LANES, at_most, count, equal, fetch_early, listed, pack
 from kernelforest._engine.layout import CATEGORICAL, LISTED_LEFT, MISSING, MISSING_LEFT
 
 VOTE, MEAN, PROXIMITY = 0, 1, 2
@@ -331,6 +331,23 @@ class Block(NamedTuple):
     table: NDArray[np.uint8]  # (65536,) zeros, for levels of categorical columns
 
 
+def make_block(n: int, deepest: int) -> Block:
+    """Working memory for n rows in trees of at most so many nodes."""
+    block = Block(
+        rows=np.arange(n + LANES).astype(np.uint16),
+        orders=np.zeros((2, n + LANES), np.uint16),
+        at=np.zeros(n + LANES, np.uint16),
+        spots=np.empty(SPOTS, np.uint64),
+        stops=np.empty(SPOTS, np.uint64),
+        stack=np.empty((deepest + 2, 4), np.uint64),
+        walkers=np.empty(n, np.uint64),
+        ends=np.empty(n, np.uint32),
+        table=np.zeros(MISSING + 1, np.uint8),
+    )
+    block.at[n:] = SPOTS  # no spot
+    return block
+
+
 @jit
 def leave(order, start, end, node, ends):
     """Note that rows have reached a leaf."""
@@ -371,6 +388,8 @@ def send_lists(codes, quick, words, extras, sets, shape, block, n_spots):
                 if end - start <= U(FEW):
                     n_walkers = recruit(order, start, end, node, walkers, n_walkers)
                     break
+                if CAN_PACK:
+                    fetch_early(words, child)
                 column = codes[(word >> shape.column) & shape.column_mask]
                 cut = word & shape.cut_mask
                 if quick or (CAN_PACK and extras[node] & CATEGORICAL == 0):
@@ -395,50 +414,32 @@ def send_lists(codes, quick, words, extras, sets, shape, block, n_spots):
         walk_with_care(codes, words, extras, shape, sets, walkers, n_walkers, ends)
 
 
-@jit
-def descend_tree(codes, quick, router, tree, opinions, out, block):
-    """Send a block of coded rows down one tree."""
-    n = block.ends.shape[0]
-    first, stop = router.starts[tree], router.starts[tree + 1]
-    words, extras = router.words[first[0] : stop[0]], router.extras[first[0] : stop[0]]
-    sets = router.sets[first[2] : stop[2]]
-    n_spots = np.int64(1)  # a plain 1 is a type of its own, and would be compiled for
-    block.spots[0] = ZERO
-    if quick:
-        for begin in range(0, n, PEELING):
-            n_spots = peel_top(codes, begin, words, router.shape, block.at[begin : min(begin + PEELING, n)], block.spots)
-    list_rows(block.at, U(n), n_spots, block.rows, block.stops, block.orders[0])
-    send_lists(codes, quick, words, extras, sets, router.shape, block, n_spots)
-    if opinions is None:
-        for i in range(n):
-            out[i, tree] = extras[U(block.ends[i])]
-    else:
-        add_opinions(opinions, U(first[1]), block.ends, extras, out)
-
-
 @allocating
-def descend(codes, quick, router, opinions, out):
+def descend(codes, quick, router, opinions, out, block):
     """Send a block of coded rows down every tree.
 
     Without `opinions` of the leaves, out[row, tree] is the leaf; with them, they are added to out[row].
 
     `quick` says that nothing is missing and no column categorical, so that plain comparisons do.
     """
-    n = codes.shape[1]
-    block = Block(
-        np.arange(n + LANES).astype(np.uint16),
-        np.zeros((2, n + LANES), np.uint16),
-        np.zeros(n + LANES, np.uint16),
-        np.empty(SPOTS, np.uint64),
-        np.empty(SPOTS, np.uint64),
-        np.empty((router.deepest + 2, 4), np.uint64),
-        np.empty(n, np.uint64),
-        np.empty(n, np.uint32),
-        np.zeros(0 if quick else MISSING + 1, np.uint8),
-    )
-    block.at[n:] = SPOTS  # no spot
+    n = block.ends.shape[0]
     for tree in range(router.starts.shape[0] - 1):
-        descend_tree(codes, quick, router, tree, opinions, out, block)
+        first, stop = router.starts[tree], router.starts[tree + 1]
+        words, extras = router.words[first[0] : stop[0]], router.extras[first[0] : stop[0]]
+        sets = router.sets[first[2] : stop[2]]
+        n_spots = np.int64(1)  # a plain 1 is a type of its own, and would be compiled for
+        block.spots[0] = ZERO
+        if quick:
+            for begin in range(0, n, PEELING):
+                at = block.at[begin : min(begin + PEELING, n)]
+                n_spots = peel_top(codes, begin, words, router.shape, at, block.spots)
+        list_rows(block.at, U(n), n_spots, block.rows, block.stops, block.orders[0])
+        send_lists(codes, quick, words, extras, sets, router.shape, block, n_spots)
+        if opinions is None:
+            for i in range(n):
+                out[i, tree] = extras[U(block.ends[i])]
+        else:
+            add_opinions(opinions, U(first[1]), block.ends, extras, out)
 
 
 @allocating
