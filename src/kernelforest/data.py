@@ -42,7 +42,8 @@ class Schema:
         if not self.levels and not _has_dates(X):
             return _numbers(X)
         columns = _columns(X)
-        out = np.empty((len(columns[0]), len(columns)), order="F")
+        narrow = all(j in self.levels or str(column.dtype) == "float32" for j, column in enumerate(columns))
+        out = np.empty((len(columns[0]), len(columns)), np.float32 if narrow else np.float64, order="F")
         if not len(out):
             raise ValueError(f"X must have at least one row, got shape {out.shape}")
         for j, column in enumerate(columns):

@@ -21,7 +21,7 @@ from kernelforest.routing import make_router
 AGGREGATES = {"vote": route.VOTE, "mean": route.MEAN, "proximity": route.PROXIMITY}
 FILLS = ("inbag", "all", "oob")
 _BLOCK = 65_536  # most rows sent together; their numbers fit in 16 bits
-_LEAST_BLOCK = 16_384  # rows sent together down small trees, so that their codes stay in fast memory
+_LEAST_BLOCK = 25_000  # rows sent together down small trees, so that their codes stay in fast memory
 
 
 class Reading(NamedTuple):

@@ -111,6 +111,12 @@ def fetch_early(_: Any, array: Any, i: Any) -> Any:
     return types.void(array, types.uint64), write
 
 
+if config.DISABLE_JIT:
+
+    def fetch_early(array, i):
+        """Do nothing: there is no telling an interpreter."""
+
+
 def pointer(context: Any, builder: Any, signature: Any, arguments: Any, k: int, i: Any) -> Any:
     """Where entry i of the array in argument k is."""
     array = context.make_array(signature.args[k])(context, builder, arguments[k])

@@ -31,7 +31,8 @@ VOTE, MEAN, PROXIMITY = 0, 1, 2
 PEELED = 3 if CAN_PACK else 6  # levels at the top of a tree whose nodes are compared with all rows
 SPOTS = 2**PEELED
 PEELING = 2048  # rows compared with them at a time, for the same reason as TILE
-FEW = 8  # rows that no longer make a list, but walk
+FEW = 12  # rows that no longer make a list, but walk
+AHEAD = 12  # walkers
 TILE = 128  # rows coded at a time, so that they stay in the fastest memory
 U = np.uint64
 ZERO, ONE, S16 = U(0), U(1), U(16)
@@ -252,31 +253,38 @@ def step(codes, row, node, words, shape):
 
 
 @jit
-def walk(codes, words, shape, walkers, n, ends):
-    """Send n walkers on by two nodes and again, until all stand still; ends[row] is where."""
+def step_with_care(codes, row, node, words, extras, shape, sets):
+    """The same with missing values and categorical columns."""
+    word = words[node]
+    child = word >> shape.child
+    if child == node:
+        return node
+    code = codes[(word >> shape.column) & shape.column_mask, row]
+    return child + U(not goes_left(code, np.iinfo(codes.dtype).max, word & shape.cut_mask, extras[node], sets))
+
+
+@jit
+def walk(codes, quick, words, extras, sets, shape, walkers, n, ends):
+    """Send n walkers on by a node and again, until all stand still; ends[row] is where.
+
+    What walkers behind this one will read, first their nodes and then their codes, is fetched meanwhile.
+    """
     while n > ZERO:
         moving = ZERO
         for k in range(n):
-            row = walkers[k] & ROW
-            node = step(codes, row, walkers[k] >> S16, words, shape)
-            last = step(codes, row, node, words, shape)
+            fetch_early(words, walkers[min(k + U(2 * AHEAD), n - ONE)] >> S16)
+            next_one = walkers[min(k + U(AHEAD), n - ONE)]
+            column = (words[next_one >> S16] >> shape.column) & shape.column_mask
+            fetch_early(codes[column], next_one & ROW)
+            row, node = walkers[k] & ROW, walkers[k] >> S16
+            if quick:
+                last = step(codes, row, node, words, shape)
+            else:
+                last = step_with_care(codes, row, node, words, extras, shape, sets)
             ends[row] = last
             walkers[moving] = (last << S16) | row
             moving += U(last != node)
         n = moving
-
-
-@jit
-def walk_with_care(codes, words, extras, shape, sets, walkers, n, ends):
-    """The same with missing values and categorical columns, one walker after another."""
-    top = np.iinfo(codes.dtype).max
-    for k in range(n):
-        row, node = walkers[k] & ROW, walkers[k] >> S16
-        while words[node] >> shape.child != node:
-            word = words[node]
-            code = codes[(word >> shape.column) & shape.column_mask, row]
-            node = (word >> shape.child) + U(not goes_left(code, top, word & shape.cut_mask, extras[node], sets))
-        ends[row] = node
 
 
 @jit
@@ -388,8 +396,7 @@ def send_lists(codes, quick, words, extras, sets, shape, block, n_spots):
                 if end - start <= U(FEW):
                     n_walkers = recruit(order, start, end, node, walkers, n_walkers)
                     break
-                if CAN_PACK:
-                    fetch_early(words, child)
+                fetch_early(words, child)
                 column = codes[(word >> shape.column) & shape.column_mask]
                 cut = word & shape.cut_mask
                 if quick or (CAN_PACK and extras[node] & CATEGORICAL == 0):
@@ -408,10 +415,7 @@ def send_lists(codes, quick, words, extras, sets, shape, block, n_spots):
                     stack[height, 2], stack[height, 3] = end, side
                     height += 1
                     node, end = child, middle
-    if quick:
-        walk(codes, words, shape, walkers, n_walkers, ends)
-    else:
-        walk_with_care(codes, words, extras, shape, sets, walkers, n_walkers, ends)
+    walk(codes, quick, words, extras, sets, shape, walkers, n_walkers, ends)
 
 
 @allocating
