@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from math import ceil, sqrt
 from numbers import Integral, Real
+from queue import SimpleQueue
 from typing import Any, TypeVar
 
 import numpy as np
@@ -121,12 +122,17 @@ def grow_forest(
 ) -> list[Trees]:
     """Grow the trees of these numbers, in batches on threads. The result depends on the seed alone."""
     batches = _batches(trees, threads)
+    rooms: SimpleQueue[Any] = SimpleQueue()  # one for each thread, allocated here: what threads free is not given back
+    for _ in range(min(threads, len(batches))):
+        levels = _levels(columns, targets)
+        rooms.put((*_room(columns, targets, limits, levels is not None), levels, _masses(targets)))
 
     def batch(bounds: tuple[int, int]) -> Trees:
-        levels, masses = _levels(columns, targets), _masses(targets)
-        room = _room(columns, targets, limits, levels is not None)
-        how = columns, targets, limits, *room, levels, masses, targets.groups
-        grown: Trees = grow.grow_trees(*bounds, np.uint64(seed), *how)
+        room = rooms.get()
+        try:
+            grown: Trees = grow.grow_trees(*bounds, np.uint64(seed), columns, targets, limits, *room, targets.groups)
+        finally:
+            rooms.put(room)
         return grown
 
     with announced_compiling():

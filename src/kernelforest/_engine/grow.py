@@ -920,6 +920,12 @@ def extended(buffer, used, need):
 
 
 @allocating
+def shortened(buffer, used):
+    """The used part of a buffer, in memory of its own size."""
+    return buffer if used == buffer.shape[0] else buffer[:used].copy()
+
+
+@allocating
 def grow_trees(first, stop, seed, columns, targets, limits, scratch, draft, levels, masses, groups):
     """Grow the trees numbered first .. stop-1. `groups` is None where every row is drawn on its own."""
     p, n = columns.codes.shape
@@ -964,10 +970,10 @@ def grow_trees(first, stop, seed, columns, targets, limits, scratch, draft, leve
         used_nodes, used_sets = used_nodes + n_nodes, used_sets + n_sets
         used_sums += n_leaves * n_classes
     return Trees(
-        nodes[:used_nodes].copy(),
-        sizes[:used_nodes].copy(),
-        sums[:used_sums].copy(),
-        sets[:used_sets].copy(),
+        shortened(nodes, used_nodes),
+        shortened(sizes, used_nodes),
+        shortened(sums, used_sums),
+        shortened(sets, used_sets),
         counts,
         gains,
     )
