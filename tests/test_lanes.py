@@ -124,7 +124,7 @@ def test_loops_send_rows_to_the_same_leaves(tmp_path: Path) -> None:
     path = tmp_path / "leaves.npy"
     environment = os.environ | {"NUMBA_CPU_FEATURES": "", "NUMBA_CPU_NAME": "generic", "NUMBA_CACHE_DIR": str(tmp_path)}
     command = [sys.executable, "-W", "error", str(Path(__file__)), str(path)]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr
     assert np.array_equal(np.load(path), leaves())
 

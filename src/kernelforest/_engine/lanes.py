@@ -100,12 +100,13 @@ def pack(_: Any, rows: Any, i: Any, bits: Any, target: Any, place: Any) -> Any:
 
 @intrinsic
 def fetch_early(_: Any, array: Any, i: Any) -> Any:
-    """Have an entry brought to fast memory while other work goes on."""
+    """Have an entry brought to fast memory while other work goes on; nothing where rows cannot be packed either."""
 
     def write(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        place = builder.bitcast(pointer(context, builder, signature, arguments, 0, arguments[1]), I8.as_pointer())
-        fetching = ir.FunctionType(ir.VoidType(), [I8.as_pointer(), I32, I32, I32])
-        call(builder, "llvm.prefetch.p0", fetching, [place, I32(0), I32(3), I32(1)])  # to read, to keep, it is data
+        if CAN_PACK:
+            place = builder.bitcast(pointer(context, builder, signature, arguments, 0, arguments[1]), I8.as_pointer())
+            fetching = ir.FunctionType(ir.VoidType(), [I8.as_pointer(), I32, I32, I32])
+            call(builder, "llvm.prefetch.p0", fetching, [place, I32(0), I32(3), I32(1)])  # to read, to keep, it is data
         return context.get_dummy_value()
 
     return types.void(array, types.uint64), write
@@ -114,7 +115,7 @@ def fetch_early(_: Any, array: Any, i: Any) -> Any:
 if config.DISABLE_JIT:
 
     def fetch_early(array, i):
-        """Do nothing: there is no telling an interpreter."""
+        """Do nothing: an interpreter cannot be told."""
 
 
 def pointer(context: Any, builder: Any, signature: Any, arguments: Any, k: int, i: Any) -> Any:
