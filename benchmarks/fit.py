@@ -81,7 +81,7 @@ def run_parts(options: argparse.Namespace, libraries: Sequence[Library]) -> dict
     results = race.run(workloads, libraries, options.quick, parts)
     if "fit" in parts and results:
         race.print_fit(results, names)
-    if "predict" in parts and any(name in race.PREDICTED for name in results):
+    if "predict" in parts and results:
         race.print_predict(results, names)
     found["race"] = {
         workload: {name: asdict(result) for name, result in entry.items()} for workload, entry in results.items()

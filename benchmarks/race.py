@@ -19,7 +19,6 @@ from workloads import Table, Workload
 N_QUERIES = 100_000
 LONG_PREDICT = 5.0  # seconds in all
 PREDICT_TURNS = 9
-PREDICTED = ("1000x50-m7", "4600x107", "50000x20", "20000x40-cat")
 
 
 @dataclass
@@ -39,7 +38,7 @@ def run(workloads: Sequence[Workload], libraries: Sequence[Library], quick: bool
     """Fit, and where asked predict, every workload with every library."""
     race: Race = {}
     for workload in workloads:
-        predicts = "predict" in parts and workload.name in PREDICTED
+        predicts = "predict" in parts
         if "fit" in parts or predicts:
             repeats = 1 if quick or "fit" not in parts else workload.repeats
             race[workload.name] = run_one(workload, libraries, repeats, predicts)
@@ -102,14 +101,13 @@ def print_fit(race: Race, names: Sequence[str]) -> None:
 
 def print_predict(race: Race, names: Sequence[str]) -> None:
     """Print predict seconds, ratios, and the distance to the known probability."""
-    predicted = {key: value for key, value in race.items() if key in PREDICTED}
     heading(f"predict_proba on {N_QUERIES:,} rows: minimum seconds, and rival / kernelforest")
-    best = {key: fastest(value, "predict_seconds") for key, value in predicted.items()}
+    best = {key: fastest(value, "predict_seconds") for key, value in race.items()}
     table(ratio_header(names), [ratio_row(key, value, names) for key, value in best.items()])
-    print_geometric_mean(predicted, "predict_seconds")
+    print_geometric_mean(race, "predict_seconds")
     heading("root mean squared distance of predict_proba to the true probability")
     distances: list[list[Cell]] = [
-        [key, *(results[each].rmse if each in results else None for each in names)] for key, results in predicted.items()
+        [key, *(results[each].rmse if each in results else None for each in names)] for key, results in race.items()
     ]
     table(["workload", *names], distances)
 

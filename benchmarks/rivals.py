@@ -203,9 +203,13 @@ class Ydf:
         self.queries = named_columns(table)
 
     def predict(self) -> tuple[float, NDArray[np.float64]]:
-        """Predict with the fastest engine the model offers."""
+        """Predict with the fastest engine the model offers: the slow one if its trees are too large for the others."""
         start = time.perf_counter()
-        shares = self.model.predict(self.queries, num_threads=THREADS)
+        try:
+            shares = self.model.predict(self.queries, num_threads=THREADS)
+        except ValueError:
+            start = time.perf_counter()
+            shares = self.model.predict(self.queries, num_threads=THREADS, use_slow_engine=True)
         return time.perf_counter() - start, np.asarray(shares, dtype=np.float64)
 
     def close(self) -> None:
