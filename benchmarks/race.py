@@ -70,7 +70,7 @@ def run_one(workload: Workload, libraries: Sequence[Library], repeats: int, pred
 
 
 def predict_in_turn(name: str, queries: Table, libraries: Sequence[Library], results: Mapping[str, Result]) -> None:
-    """Predict the same queries with every library, nine times over; less often if that takes long."""
+    """Predict the same queries with every library, several times over; less often if that takes long."""
     for library in libraries:
         library.load_queries(queries)
     for _ in range(PREDICT_TURNS):

@@ -207,7 +207,8 @@ def _columns(X: Any) -> list[Any]:
 
 def _values(column: Any) -> list[Any]:
     """A categorical column as plain values."""
-    return list(column.to_list() if hasattr(column, "to_list") else np.asarray(column).tolist())
+    values: list[Any] = column.to_list() if hasattr(column, "to_list") else np.asarray(column).tolist()
+    return values
 
 
 def _has_codes(column: Any) -> bool:

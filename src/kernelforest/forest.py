@@ -11,14 +11,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelforest._engine import path, route
-from kernelforest._engine.layout import Columns, Limits, Router, Targets
+from kernelforest._engine import fills, path, route
+from kernelforest._engine.layout import MEAN, PROXIMITY, VOTE, Columns, Limits, Router, Targets
 from kernelforest.binning import decode, joined
 from kernelforest.compiling import announced_compiling
 from kernelforest.growing import draw_counts, grow_forest, in_threads
 from kernelforest.routing import make_router
 
-AGGREGATES = {"vote": route.VOTE, "mean": route.MEAN, "proximity": route.PROXIMITY}
+AGGREGATES = {"vote": VOTE, "mean": MEAN, "proximity": PROXIMITY}
 FILLS = ("inbag", "all", "oob")
 _BLOCK = 65_536  # most rows sent together; their numbers fit in 16 bits
 _LEAST_BLOCK = 25_000  # rows sent together down small trees, so that their codes stay in fast memory
@@ -167,7 +167,7 @@ class Forest:
             labels, weight = self.targets.labels, self.targets.weight
             for first, stop in self.tree_spans():
                 leaves, draws = self.training_leaves(first, stop, threads), self.draws(first, stop)
-                route.fill_leaves(leaves, self.starts[first:], draws, labels, weight, everyone, honest)
+                fills.fill_leaves(leaves, self.starts[first:], draws, labels, weight, everyone, honest)
             self._fills.update(all=everyone, oob=honest)
         return self._fills[name]
 
@@ -279,7 +279,7 @@ class Forest:
         opinions = self.opinions(aggregate, fill, threads)
         out = np.zeros((len(matrix), self.targets.n_classes))
         self._send(lambda rows: matrix[rows], self.router, out, threads, opinions)
-        route.normalise(out, self.class_shares)
+        fills.normalise(out, self.class_shares)
         return out
 
     def estimate_out_of_bag(
@@ -297,7 +297,7 @@ class Forest:
             sums, spoke = self._add_out_of_bag(span, cuts, counts, AGGREGATES[aggregate], own, threads)
             out += np.tensordot([r.weight for r in readings], np.maximum(sums, 0.0), 1)
             n_trees += spoke
-        route.normalise(out, self.class_shares)
+        fills.normalise(out, self.class_shares)
         return out, n_trees
 
     def _add_out_of_bag(
@@ -311,7 +311,7 @@ class Forest:
     ) -> tuple[NDArray[np.float64], NDArray[np.int32]]:
         """Sums of opinions of some trees about the training rows, (cuts, rows, classes), and how many of them spoke."""
         mine = slice(*self.starts[list(span), 1])
-        fills = [cut.sums(counts[mine]) for cut in cuts]
+        counted = [cut.sums(counts[mine]) for cut in cuts]
         out = np.zeros((len(cuts), self.n_rows, self.targets.n_classes))
         n_trees = np.zeros((len(cuts), self.n_rows), np.int32)
         for first, stop in self.tree_spans(*span):
@@ -320,9 +320,9 @@ class Forest:
             whole = np.zeros((stop - first, 2), np.int64)  # leaves are numbered through all trees
 
             def block(rows: slice, leaves: Any = leaves, draws: Any = draws, whole: Any = whole) -> None:
-                for k, (cut, sums) in enumerate(zip(cuts, fills, strict=True)):
+                for k, (cut, sums) in enumerate(zip(cuts, counted, strict=True)):
                     about = own[rows], self.targets.labels[rows], out[k, rows], n_trees[k, rows]
-                    route.add_out_of_bag(cut.leads[leaves[rows]], whole, draws[:, rows], sums, aggregate, *about)
+                    fills.add_out_of_bag(cut.leads[leaves[rows]], whole, draws[:, rows], sums, aggregate, *about)
 
             self.run(block, row_blocks(self.n_rows, threads), threads)
         return out, n_trees[0]

@@ -5,6 +5,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+VOTE, MEAN, PROXIMITY = 0, 1, 2  # aggregates
 MISSING = 65535  # the code of a missing value
 MOST_CODES = 65535  # so a column has at most this many others
 

@@ -15,7 +15,8 @@ This file calls no jitted function of another file (see grow.py).
 import numpy as np
 from numba import njit
 
-VOTE, MEAN, PROXIMITY = 0, 1, 2  # as in route.py
+from kernelforest._engine.layout import MEAN, VOTE
+
 INBAG = 0  # the fills are numbered inbag, all, oob
 RIDGE = 0.1  # precision of the prior of slope and shift around one and zero
 TOLERANCE = 5e-3  # of slope and shift; a score changes by less than its square

@@ -1,4 +1,4 @@
-"""Send rows down finished trees: to leaf numbers, or to sums over leaves. Also: count training rows into leaves.
+"""Send rows down finished trees: to leaf numbers, or to sums over leaves.
 
 Rows are coded first: the code of a number is how many of the forest's own cuts in that column lie below it, so that
 "x <= cut k" becomes "code <= k" on small integers. A block of rows then goes down a tree together. The first levels are
@@ -27,7 +27,6 @@ from numpy.typing import NDArray
 from kernelforest._engine.lanes import CAN_PACK, LANES, at_most, count, equal, fetch_early, listed, pack
 from kernelforest._engine.layout import CATEGORICAL, LISTED_LEFT, MISSING, MISSING_LEFT
 
-VOTE, MEAN, PROXIMITY = 0, 1, 2
 PEELED = 3 if CAN_PACK else 6  # levels at the top of a tree whose nodes are compared with all rows
 SPOTS = 2**PEELED
 PEELING = 2048  # rows compared with them at a time, for the same reason as TILE
@@ -288,30 +287,6 @@ def walk(codes, quick, words, extras, sets, shape, walkers, n, ends):
 
 
 @jit
-def form_opinion(sums, leaf, less, label, aggregate, opinion):
-    """A leaf's votes, shares or counts, after taking out one row of weight `less`. An empty leaf has none."""
-    n_classes = opinion.shape[0]
-    mass, most = 0.0, 0.0
-    for c in range(n_classes):
-        opinion[c] = sums[leaf, c] - (less if c == label else 0.0)
-        mass += opinion[c]
-        most = max(most, opinion[c])
-    if aggregate == PROXIMITY:
-        return
-    if mass <= 1e-12 * less or mass <= 0.0:
-        opinion[:] = 0.0
-    elif aggregate == MEAN:
-        for c in range(n_classes):
-            opinion[c] /= mass
-    else:
-        ties = 0
-        for c in range(n_classes):
-            ties += opinion[c] == most
-        for c in range(n_classes):
-            opinion[c] = 1.0 / ties if opinion[c] == most else 0.0
-
-
-@jit
 def add_opinions(opinions, first, nodes, numbers, out):
     """Add to each row the opinion of its leaf."""
     if out.shape[1] == 2:
@@ -444,39 +419,3 @@ def descend(codes, quick, router, opinions, out, block):
                 out[i, tree] = extras[U(block.ends[i])]
         else:
             add_opinions(opinions, U(first[1]), block.ends, extras, out)
-
-
-@allocating
-def normalise(sums, shares):
-    """Divide each row by its sum, in place; where that is zero the row becomes `shares`."""
-    n_classes = sums.shape[1]
-    for i in range(sums.shape[0]):
-        total = 0.0
-        for c in range(n_classes):
-            total += sums[i, c]
-        for c in range(n_classes):
-            sums[i, c] = sums[i, c] / total if total > 0.0 else shares[c]
-
-
-@allocating
-def add_out_of_bag(leaves, starts, draws, sums, aggregate, own, labels, out, n_trees):
-    """Add opinions about training rows over the trees that did not draw them; `own` is what a row put in the fill itself."""
-    opinion = np.empty(out.shape[1])
-    for i in range(leaves.shape[0]):
-        for t in range(leaves.shape[1]):
-            if draws[t, i] == 0:
-                form_opinion(sums, starts[t, 1] + leaves[i, t], own[i], labels[i], aggregate, opinion)
-                for c in range(out.shape[1]):
-                    out[i, c] += opinion[c]
-                n_trees[i] += 1
-
-
-@allocating
-def fill_leaves(leaves, starts, draws, labels, weight, everyone, honest):
-    """Count training rows into the leaves of some trees: all of them, and those the tree did not draw."""
-    for t in range(leaves.shape[1]):
-        for i in range(leaves.shape[0]):
-            at = starts[t, 1] + leaves[i, t]
-            everyone[at, labels[i]] += weight[i]
-            if draws[t, i] == 0:
-                honest[at, labels[i]] += weight[i]
