@@ -1,3 +1,6 @@
+import gzip
+import hashlib
+import json
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -78,3 +81,34 @@ def test_what_openml_sends_is_checked_by_its_counts(monkeypatch):
     monkeypatch.setattr(datasets, "fetch_openml", lambda **_: bunch)
     with pytest.raises(ValueError, match=r"parkinsons must have 22 features .* got 2 features and \{'0': 1, '1': 1\}"):
         load_dataset("parkinsons")
+
+
+def test_what_scikit_learn_keeps_of_openml_is_read_without_a_network(tmp_path, monkeypatch):
+    cells = np.random.default_rng(0).choice(["x", "o", "b"], (958, 9))
+    labels = np.repeat(["positive", "negative"], (626, 332))
+    names = [f"square{j}" for j in range(9)]
+    header = ["@relation tic", *(f"@attribute {name} {{b,o,x}}" for name in names), "@attribute Class {negative,positive}"]
+    rows = [",".join([*row, label]) for row, label in zip(cells, labels, strict=True)]
+    arff = "\n".join([*header, "@data", *rows]).encode()
+    columns = [*((name, "false") for name in names), ("Class", "true")]
+    unused = {"data_type": "nominal", "is_ignore": "false", "is_row_identifier": "false", "number_of_missing_values": "0"}
+    features = [{"index": str(j), "name": name, "is_target": it} | unused for j, (name, it) in enumerate(columns)]
+    about = {"id": "50", "name": "tic", "version": "1", "format": "ARFF", "status": "active", "description": ""}
+    about |= {"url": "https://www.openml.org/data/v1/download/50/tic.arff", "md5_checksum": hashlib.md5(arff).hexdigest()}
+    kept = {
+        "api/v1/json/data/50": json.dumps({"data_set_description": about}).encode(),
+        "api/v1/json/data/features/50": json.dumps({"data_features": {"feature": features}}).encode(),
+        "api/v1/json/data/qualities/50": json.dumps(
+            {"data_qualities": {"quality": [{"name": "NumberOfInstances", "value": "958"}]}}
+        ).encode(),
+        "data/v1/download/50/tic.arff": arff,
+    }
+    for name, content in kept.items():
+        path = tmp_path / "openml" / "openml.org" / f"{name}.gz"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(gzip.compress(content))
+    monkeypatch.delenv("KERNELFOREST_DATA", raising=False)
+    monkeypatch.setenv("SCIKIT_LEARN_DATA", str(tmp_path))
+    tic = load_dataset("tic")
+    assert [[tic.levels[j][int(place)] for j, place in enumerate(row)] for row in tic.X] == cells.tolist()
+    assert tic.y.tolist() == labels.tolist()

@@ -25,7 +25,7 @@ from kernelforest.paper.cells import (
     summary,
     values,
 )
-from kernelforest.paper.columns import PAPER_COLUMNS, numbers_only, predictions, scikit_trees, scores, seed_of
+from kernelforest.paper.columns import PAPER_COLUMNS, Array, Split, numbers_only, predictions, scikit_trees, scores, seed_of
 from kernelforest.paper.experiment import CORRECTED, FAILS, HOLDS, Claim, Experiment, Finding, Records
 from kernelforest.problems import PAPER
 
@@ -66,14 +66,19 @@ READING = (
 )
 
 
+def simulated_split(name: str, n: int, rep: int) -> tuple[Split, Array]:
+    """Draw from a model; also the true probabilities of the test rows."""
+    where = ("simulated", name, n, rep)
+    train = PAPER[name].sample(n, seed_of(*where, "train"))
+    test = PAPER[name].sample(N_TEST, seed_of(*where, "test"))
+    return numbers_only(train.X, train.y, test.X, seed_of(*where, "fit")), test.p[:, 1]
+
+
 def _one(n: int, rep: int, quick: bool) -> dict[str, Any]:
     found = {}
     for name in PRINTED:
-        where = ("simulated", name, n, rep)
-        train = PAPER[name].sample(n, seed_of(*where, "train"))
-        test = PAPER[name].sample(N_TEST, seed_of(*where, "test"))
-        split = numbers_only(train.X, train.y, test.X, seed_of(*where, "fit"))
-        found[name] = scores(predictions(split, quick, scikit_trees), test.p[:, 1])
+        split, truth = simulated_split(name, n, rep)
+        found[name] = scores(predictions(split, quick, scikit_trees), truth)
     return {"n": n, "rmse": found}
 
 
