@@ -12,6 +12,8 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from sklearn.cluster import DBSCAN
+from sklearn.datasets import load_iris
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.exceptions import NotFittedError
 
@@ -133,3 +135,22 @@ def test_neighbours_are_counted_in_whole_numbers(k):
 def test_a_reader_that_has_seen_enough():
     command = f"{sys.executable} -m kernelforest paper list | true"  # gone before the first word
     assert subprocess.run(command, shell=True, capture_output=True, text=True, check=False).stderr == ""
+
+
+@pytest.mark.parametrize("kind", ["leaf", "kerf", "path", "oob", "gap"])
+def test_no_distance_is_negative_by_rounding(kind):
+    flowers, kinds = load_iris(return_X_y=True)
+    kernels = [
+        KernelForestClassifier(60, random_state=0).fit(flowers, kinds).kernel_,  # a blend: its weights do not add up exactly
+        KernelForestClassifier.untuned(60, random_state=0).fit(flowers, kinds).kernel_,
+    ]
+    for kernel in kernels:
+        assert kernel.distance(kind=kind).min() >= 0.0
+        assert kernel.matrix(kind=kind).max() <= 1.0
+
+
+def test_distances_can_be_clustered_by_scikit_learn():
+    flowers, kinds = load_iris(return_X_y=True)
+    away = KernelForestClassifier(random_state=0).fit(flowers, kinds).kernel_.distance()
+    found = DBSCAN(eps=0.5, metric="precomputed").fit_predict(away)
+    assert len(set(found)) >= 2

@@ -151,7 +151,8 @@ class ForestKernel:
         if np.dtype(dtype) not in (np.float64, np.float32):
             raise ValueError(f"dtype must be float64 or float32, got {dtype!r}")
         if kind == "path":
-            return shape.path_matrix(self._training, X, Z, decay).astype(dtype, copy=False)
+            similar = shape.path_matrix(self._training, X, Z, decay)
+            return np.minimum(similar, 1.0, out=similar).astype(dtype, copy=False)
         columns = None if Z is None else self._leaves(Z)
         factors, index, by_total = self._plan(X, columns, kind)
         width = self.n_rows if columns is None else len(columns)
@@ -162,10 +163,15 @@ class ForestKernel:
             right = pack_bits(self._counts == 0)
             left = right if X is None else np.full((K.shape[0], right.shape[1]), ~np.uint64(0))
             pairs.divide_by_common_trees(K.indptr, K.indices, K.data, left, right, self._training.tree_weights)
+        if KINDS[kind].bounded:
+            np.minimum(K.data, 1.0, out=K.data)  # sums of shares round to a little more
         return K.toarray() if dense else K
 
     def distance(self, X: Any = None, Z: Any = None, *, kind: str = "leaf") -> NDArray[np.float64]:
-        """One minus the kernel, as a dense array."""
+        """One minus the kernel, as a dense array: never negative, except for kind "inbag", which is not bounded by one.
+
+        It is symmetric where the kernel is (see `KINDS`). Clustering and maps take it as a precomputed metric.
+        """
         out: NDArray[np.float64] = self.matrix(X, Z, kind=kind, dense=True)
         np.subtract(1.0, out, out=out)
         return out
