@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from sklearn.ensemble import RandomForestClassifier
 
-from kernelforest import ForestKernel, KernelForestClassifier
-from kernelforest.analytic import find_strong, fit_naive, fit_slopes
+from kernelforest import ForestKernel, KernelForestClassifier, naive
+from kernelforest.analytic import _survival, find_strong, fit_cuts, fit_naive, leaves_of, mean_kernel
 
 quick = settings(max_examples=50, deadline=None, derandomize=True)
 
@@ -73,6 +73,22 @@ def test_larger_leaves_are_fewer_leaves():
     leaves = [fitted(max_features=4, leaf_size=s) for s in (1, 20, 100)]
     assert leaves[0].M > leaves[1].M > leaves[2].M
     assert leaves[0].n_leaves == pytest.approx((forest(max_features=4, leaf_size=1).node_counts_ + 1).mean() / 2)
+
+
+def test_the_forest_of_another_library_is_asked_step_by_step():
+    X, y = table(300, 6, 2)
+    forest = RandomForestClassifier(100, max_features=None, random_state=0).fit(X, y)
+    found = fit_naive(ForestKernel.from_model(forest, X, y), n_rows=30)
+    assert found.strong.tolist() == [True] * 2 + [False] * 4
+    assert found.n_leaves == pytest.approx(np.mean([tree.get_n_leaves() for tree in forest.estimators_]))
+
+
+def test_steps_and_faces_give_the_same_profile():
+    model, (X, _) = forest(leaf_size=20), table()
+    exact = fit_naive(model.kernel_, X[:5], n_steps=4)
+    asked = fit_naive(ForestKernel.from_model((model.apply(X), model.apply), X), X[:5], n_steps=4)
+    np.testing.assert_allclose(asked.profile, exact.profile)
+    assert asked.n_leaves == pytest.approx(exact.n_leaves)
 
 
 # ---- profiles ----
@@ -134,20 +150,59 @@ def test_categorical_constant_and_missing_values_are_left_out():
 
 
 @quick
-@given(arrays(float, st.integers(1, 5), elements=st.floats(0, 8)))
-def test_the_slopes_of_a_laplace_kernel_are_its_weights(weights):
+@given(st.floats(0.02, 0.98), st.integers(0, 6))
+def test_the_mean_kernel_is_that_of_cuts_in_what_is_left(u, n_cuts):
+    rng = np.random.default_rng(0)
+    lower = rng.uniform(0.0, 1.0 - u, 20_000)
+    upper, left, right, together = lower + u, np.zeros(20_000), np.ones(20_000), np.ones(20_000, dtype=bool)
+    for _ in range(n_cuts):
+        cut = rng.uniform(left, right)
+        together &= (cut <= lower) | (cut >= upper)
+        left, right = np.where(cut <= lower, cut, left), np.where(cut >= upper, cut, right)
+    assert _survival(np.array([u]))[n_cuts, 0] == pytest.approx(together.mean(), abs=0.018)
+
+
+@quick
+@given(arrays(float, st.integers(1, 5), elements=st.floats(0, 12)))
+def test_cuts_are_found_again(cuts):
     u = np.arange(1, 11) / 10
-    slopes, r2 = fit_slopes(u, np.exp(-np.outer(weights, u)), np.full((len(weights), 10), 3))
-    assert slopes == pytest.approx(weights, abs=1e-9)
-    assert r2 == pytest.approx(1.0)
+    found, r2 = fit_cuts(u, np.stack([mean_kernel(u, each) for each in cuts]), np.full((len(cuts), 10), 3))
+    assert found == pytest.approx(cuts, abs=1e-3)
+    assert r2 == pytest.approx(1.0, abs=1e-3) or cuts.max() < 1e-3
+
+
+@pytest.mark.parametrize("M", [1, 2, 3, 10, 1000])
+def test_a_row_of_a_naive_forest_sees_a_harmonic_number_of_cuts(M):
+    assert leaves_of(sum(1.0 / k for k in range(1, M))) == pytest.approx(M)
+
+
+@pytest.mark.parametrize(("S", "W", "mtry", "M"), [(2, 2, 2, 100), (2, 8, 4, 100), (2, 4, 1, 1000)])
+def test_a_naive_forest_is_recognised(S, W, mtry, M):
+    rng, u = np.random.default_rng(0), np.arange(1, 11) / 10
+    profile, count = np.zeros((S + W, 10)), np.zeros((S + W, 10), int)
+    for j in range(S + W):
+        x = np.repeat(rng.uniform(size=(150, 1, S + W)), 10, axis=1)
+        z = x.copy()
+        z[:, :, j] += u
+        inside = z[:, :, j] <= 1.0
+        similar = np.zeros(inside.shape)
+        similar[inside] = naive.monte_carlo_kernel(z[inside], S, W, mtry, M, x=x[inside], n_partitions=1000).value
+        count[j] = inside.sum(axis=0)
+        profile[j] = similar.sum(axis=0) / np.maximum(count[j], 1)
+    cuts, r2 = fit_cuts(u, profile, count)
+    chances = [naive.p_strong(S, W, mtry)] * S + [naive.p_weak(S, W, mtry)] * W
+    assert leaves_of(cuts.sum()) == pytest.approx(M, rel=0.25)
+    assert cuts / cuts.sum() == pytest.approx(np.array(chances), rel=0.15)
+    assert r2 > 0.99
 
 
 def test_distances_at_which_nothing_is_known_do_not_count():
     u = np.array([0.25, 0.5, 1.0])
-    slopes, r2 = fit_slopes(u, np.array([[np.exp(-0.5), np.exp(-1.0), 0.0], [np.nan] * 3]), np.array([[2, 2, 2], [0, 0, 0]]))
-    assert slopes.tolist() == pytest.approx([2.0, 0.0])
+    near = mean_kernel(u, 2.0)
+    cuts, r2 = fit_cuts(u, np.array([[*near[:2], 0.0], [np.nan] * 3]), np.array([[2, 2, 2], [0, 0, 0]]))
+    assert cuts.tolist() == pytest.approx([2.0, 0.0], abs=1e-4)
     assert r2 == pytest.approx(1.0)
-    assert np.isnan(fit_slopes(u, np.zeros((1, 3)), np.ones((1, 3), int))[1])
+    assert np.isnan(fit_cuts(u, np.zeros((1, 3)), np.ones((1, 3), int))[1])
 
 
 @quick
@@ -168,7 +223,7 @@ def test_weights_that_do_not_differ_twofold_have_no_strong_feature(weights):
 
 def test_a_fit_prints_as_one_sentence():
     text = str(fitted(max_features="all"))
-    assert text.startswith("a Laplace kernel with about M = ")
+    assert text.startswith("like a naive forest of about M = ")
     assert "3 of 12 features carry" in text
     assert "x0" in text
     assert " % of the weight" in text
@@ -203,7 +258,3 @@ def test_arguments_that_make_no_sense_are_named():
         fit_naive(kernel, n_rows=0)
     with pytest.raises(ValueError, match="n_steps must be an integer >= 1, got True"):
         fit_naive(kernel, n_steps=True)
-    X, y = table(40, 2)
-    other = ForestKernel.from_model(RandomForestClassifier(3, random_state=0).fit(X, y), X, y)
-    with pytest.raises(ValueError, match="fit_naive needs the cuts of the trees"):
-        fit_naive(other)

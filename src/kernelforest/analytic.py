@@ -1,9 +1,11 @@
-"""The naive kernel that a real forest resembles: a forest's kernel enters; Laplace weights, S, W, p_S, p_W and M leave.
+"""The naive kernel that a real forest resembles: a forest's kernel enters; cuts per feature, S, W, p_S, p_W and M leave.
 
-Proposition 1 says exp(-log M sum_j p_j u_j), u_j being the distance along feature j in the unit cube and p_j the chance that
-a cut goes along it. So the slope of -log K along feature j is log M p_j, the slopes add up to log M, and the features fall
-into S strong and W weak ones. Here the slopes come from exact profiles K(x0 + h e_j, x0), averaged over rows x0 and both
-signs of h; so nothing is said about rows that differ in many features, where Proposition 1 itself is far off.
+In a naive forest of M leaves a row sees cuts along feature j whose number is about Poisson, with the mean p_j H_{M-1}: p_j
+is the chance that a cut goes along j, and H_{M-1} = 1 + 1/2 + ... + 1/(M - 1). These means are the weights here. They
+decide the kernel along one feature (`mean_kernel`), they add up to H_{M-1}, and the features fall into S strong and W weak
+ones. They are fitted to profiles K(x0 + h e_j, x0), averaged over rows x0 and both signs of h; so nothing is said about
+rows that differ in many features. The exponential of Proposition 1 is too far off even along one feature: by it, a naive
+forest of 100 leaves would pass for one of 300 or more.
 
 M is the size of a *naive* forest with this kernel. It is larger than the number of leaves of the real one, about its square
 if cuts are random: the naive forest cuts any leaf next, a real one those with many rows, so that a row sees more cuts.
@@ -11,12 +13,16 @@ if cuts are random: the naive forest cuts any leaf next, a real one those with m
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from numbers import Integral
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.optimize import minimize_scalar
+from scipy.special import pdtrc, polygamma, psi, xlogy
+from scipy.stats import poisson
 
 from kernelforest.data import check_choice
 from kernelforest.frames import as_table
@@ -30,14 +36,16 @@ SCALES = ("range", "quantile")
 STRONG = 2.0  # times the weight of the others: less, and no feature stands out
 _SHOWN = 3  # features named in a sentence
 _ROUNDING = 1e-9
+_MOST = 160  # cuts along one feature
+_TINY = 1e-12
 
 
 @dataclass(frozen=True, eq=False)
 class NaiveFit:
-    """The Laplace kernel exp(-sum_j weight_j u_j) closest to the kernel of a forest, read as a naive forest."""
+    """The naive forest whose kernel is closest to that of a forest."""
 
     names: tuple[str, ...]
-    weights: Floats  # (n_features,) slopes of -log K; 0 of a constant feature, NaN of a categorical one
+    weights: Floats  # (n_features,) cuts that a row sees, on average; 0 of a constant feature, NaN of a categorical one
     unit: Floats  # (n_features,) what u_j = 1 is worth: the range of the feature; NaN if u is a share of the rows
     strong: NDArray[np.bool_]  # (n_features,)
     u: Floats  # (n_steps,) distances
@@ -47,8 +55,8 @@ class NaiveFit:
 
     @property
     def M(self) -> float:  # noqa: N802
-        """Leaves of a naive forest with this kernel."""
-        return float(np.exp(np.nansum(self.weights)))
+        """Leaves of a naive forest with this kernel: a row sees 1 + 1/2 + ... + 1/(M - 1) cuts."""
+        return leaves_of(float(np.nansum(self.weights)))
 
     @property
     def shares(self) -> Floats:
@@ -86,7 +94,7 @@ class NaiveFit:
         else:
             features = f"none of {self.W} features stands out"
         return (
-            f"a Laplace kernel with about M = {leaves} leaves, the trees having {self.n_leaves:,.0f}; {features}; "
+            f"like a naive forest of about M = {leaves} leaves, the trees having {self.n_leaves:,.0f}; {features}; "
             f"R² of log K = {self.r2:.2f}"
         )
 
@@ -126,12 +134,13 @@ class Ruler:
 def fit_naive(
     kernel: ForestKernel, X: Any = None, *, n_rows: int = 100, n_steps: int = 20, scale: str = "range", seed: int = 0
 ) -> NaiveFit:
-    """Find the naive kernel closest to that of a forest of this package.
+    """Find the naive kernel closest to that of a forest.
 
     Parameters
     ----------
     kernel : ForestKernel
-        `kernel_` of a fitted `KernelForestClassifier`.
+        `kernel_` of a fitted `KernelForestClassifier`: then profiles are exact. Or that of any other forest, whose kernel is
+        evaluated step by step, which takes longer.
     X : table, optional
         Rows to look around at; all of them are used.
     n_rows : int
@@ -166,53 +175,131 @@ def fit_naive(
     u = np.arange(1, n_steps + 1) / n_steps
     rulers = [Ruler(np.sort(column[np.isfinite(column)]), scale) for column in table.T]
     profile, count = average_profiles(training, rows, rulers, u)
-    weights, r2 = fit_slopes(u, profile, count)
+    weights, r2 = fit_cuts(u, profile, count)
     categorical = is_categorical(training)
     weights[categorical], profile[categorical] = np.nan, np.nan
     unit = np.array([ruler.width if scale == "range" else np.nan for ruler in rulers])
-    parts = shape._own_forest(training, "fit_naive").parts()
-    n_leaves = sum(weight * len(part.inbag) / part.n_trees for weight, part in parts)
+    n_leaves = float(training.factors @ leaves_of_columns(training)) / training.n_trees
     return NaiveFit(training.names, weights, unit, find_strong(weights), u, profile, r2, n_leaves)
+
+
+def leaves_of_columns(training: Training) -> NDArray[np.int64]:
+    """Number of leaves with training rows of each tree, or reading of a tree."""
+    return np.array([len(np.unique(column)) for column in training.leaves.T])
 
 
 def average_profiles(training: Training, rows: Floats, rulers: list[Ruler], u: Floats) -> tuple[Floats, NDArray[np.int64]]:
     """Mean of K(x0 ± u e_j, x0) over rows and signs, as far as that stays in the data, and how many there were."""
-    parts = shape._own_forest(training, "fit_naive").parts()
     total, count = np.zeros((len(rulers), len(u))), np.zeros((len(rulers), len(u)), np.int64)
     steps = np.concatenate([u, -u])
+    along = _along_faces if training.forest is not None else _along_steps
     for row in rows:
-        boxes = [(weight / part.n_trees, shape._faces_of(part, row)) for weight, part in parts]
-        for j, ruler in enumerate(rulers):
-            if not np.isfinite(row[j]):
-                continue
-            values, inside = ruler.move(row[j], steps)
-            for weight, box in boxes:
-                entered, gone = (np.searchsorted(np.sort(face[j]), values, side="left") for face in (box.lower, box.upper))
-                total[j] += weight * np.where(inside, entered - gone, 0).reshape(2, -1).sum(axis=0)
-            count[j] += inside.reshape(2, -1).sum(axis=0)
+        kept = np.flatnonzero(np.isfinite(row))
+        moved = [rulers[j].move(row[j], steps) for j in kept]
+        inside = np.array([known for _, known in moved]).reshape(len(kept), len(steps))
+        values = np.array([value for value, _ in moved]).reshape(inside.shape)
+        similar = np.where(inside, along(training, row, kept, values), 0.0)
+        total[kept] += similar.reshape(len(kept), 2, -1).sum(axis=1)
+        count[kept] += inside.reshape(len(kept), 2, -1).sum(axis=1)
     return np.divide(total, count, out=np.full_like(total, np.nan), where=count > 0), count
 
 
-def fit_slopes(u: Floats, profile: Floats, count: NDArray[np.int64]) -> tuple[Floats, float]:
-    """Least squares of -log K on u through the origin for each feature, and the R² of all of them together.
+def _along_faces(training: Training, row: Floats, features: NDArray[np.int64], values: Floats) -> Floats:
+    """K(x0, row) where x0 is the row with a feature moved to each of its values: exact, from the faces of the leaf."""
+    out = np.zeros(values.shape)
+    for weight, part in shape._own_forest(training, "fit_naive").parts():
+        box = shape._faces_of(part, row)
+        for k, j in enumerate(features):
+            entered, gone = (np.searchsorted(np.sort(face[j]), values[k], side="left") for face in (box.lower, box.upper))
+            out[k] += weight / part.n_trees * (entered - gone)
+    return out
+
+
+def _along_steps(training: Training, row: Floats, features: NDArray[np.int64], values: Floats) -> Floats:
+    """The same of any forest, by asking it where the moved rows end."""
+    moved = np.repeat(row[None], values.size, axis=0)
+    moved[np.arange(values.size), np.repeat(features, values.shape[1])] = values.ravel()
+    leaves = training.route(np.vstack([row[None], moved]))
+    return np.asarray((leaves[1:] == leaves[0]) @ training.factors / training.n_trees).reshape(values.shape)
+
+
+def mean_kernel(u: Floats, cuts: float) -> Floats:
+    """K(x, x + u) of a naive forest along one feature, averaged over x, if a row sees so many cuts along it.
+
+    N cuts, each uniform in what is left of [0, 1], do not part two points at distance u with probability
+    (P(Z' >= N) - u 2^N P(Z >= N)) / (1 - u), Z ~ Poisson(-log u) and Z' ~ Poisson(-2 log u), on average over where the two
+    are; N is Poisson. In closed form, because a cut that spares both leaves a cell of uniform width w, in which they are
+    again anywhere, at distance u / w.
+
+    >>> mean_kernel(np.array([0.5, 1.0]), 0.0).tolist()  # no cut
+    [1.0, 1.0]
+    >>> mean_kernel(np.array([1.0]), 2.0)[0] == np.exp(-2.0)  # any cut parts the ends
+    np.True_
+    """
+    return np.asarray(poisson.pmf(np.arange(_MOST + 1), cuts) @ _survival(u))
+
+
+def _survival(u: Floats) -> Floats:
+    """Probability that two points at distance u are not parted by N = 0, ..., _MOST cuts, (N, distances)."""
+    n = np.arange(_MOST + 1)[:, None]
+    t = -np.log(u)
+    spared = pdtrc(n - 1.0, 2.0 * t) - u * np.exp(xlogy(n, 2.0)) * pdtrc(n - 1.0, t)
+    spared[0] = 1.0 - u
+    out = np.where(n == 0, 1.0, 0.0) * np.ones_like(u)
+    np.divide(spared, 1.0 - u, out=out, where=u < 1.0)
+    return np.maximum(out, 0.0)
+
+
+def leaves_of(cuts: float) -> float:
+    """Leaves of a naive forest in which a row sees so many cuts: 1 + 1/2 + ... + 1/(M - 1).
+
+    >>> round(leaves_of(1.5), 9)
+    3.0
+    """
+    M = np.exp(np.float64(cuts) - np.euler_gamma) + 0.5
+    for _ in range(5):  # Newton; the harmonic number is smooth, and the start is close
+        M = max(M - (psi(M) + np.euler_gamma - cuts) / polygamma(1, M), 1.0)
+    return float(M)
+
+
+def fit_cuts(u: Floats, profile: Floats, count: NDArray[np.int64]) -> tuple[Floats, float]:
+    """Least squares of log K for each feature, and the R² of all of them together.
 
     A point weighs as its K times its count, because the logarithm of a small share is uncertain.
 
-    >>> u = np.array([0.5, 1.0])
-    >>> slopes, r2 = fit_slopes(u, np.exp(-np.outer([3.0, 0.0], u)), np.ones((2, 2), int))
-    >>> slopes.round(6).tolist(), round(r2, 6)
+    >>> u = np.array([0.25, 0.5, 0.75])
+    >>> cuts, r2 = fit_cuts(u, np.stack([mean_kernel(u, 3.0), np.ones(3)]), np.ones((2, 3), int))
+    >>> cuts.round(4).tolist(), round(r2, 6)
     ([3.0, 0.0], 1.0)
     """
     known = profile > 0  # not NaN either
     mass = np.where(known, profile, 0.0) * count
-    y = -np.log(np.where(known, profile, 1.0))
-    square = mass @ u**2
-    slopes = np.divide((mass * y) @ u, square, out=np.zeros(len(profile)), where=square > 0)
+    y = np.log(np.where(known, profile, 1.0))
+    spared = _survival(u)
+
+    def said(cuts: float) -> Floats:
+        return np.asarray(np.log(np.maximum(poisson.pmf(np.arange(_MOST + 1), cuts) @ spared, _TINY)))
+
+    tried = np.concatenate([[0.0], np.geomspace(1e-3, _MOST / 2, 200)])
+    table = np.array([said(cuts) for cuts in tried])
+    cuts = np.array([_least(said, tried, table, *line) for line in zip(mass, y, strict=True)])
     if not mass.any():
-        return slopes, np.nan
+        return cuts, np.nan
     around = (mass * (y - np.average(y, weights=mass)) ** 2).sum()
-    left = (mass * (y - np.outer(slopes, u)) ** 2).sum()
-    return slopes, float(1.0 - left / around) if around > 0 else 1.0
+    left = (mass * (y - np.array([said(each) for each in cuts])) ** 2).sum()
+    return cuts, float(1.0 - left / around) if around > 0 else 1.0
+
+
+def _least(said: Callable[[float], Floats], tried: Floats, table: Floats, mass: Floats, y: Floats) -> float:
+    """The number of cuts of least squares: the best of those tried, then between its neighbours."""
+    best = int(((table - y) ** 2 @ mass).argmin())
+    if best == 0:
+        return 0.0
+    ends = float(tried[best - 1]), float(tried[min(best + 1, len(tried) - 1)])
+    found = minimize_scalar(
+        lambda cuts: mass @ (said(cuts) - y) ** 2, bounds=ends, method="bounded", options={"xatol": 1e-7}
+    )
+    return float(found.x)
 
 
 def find_strong(weights: Floats) -> NDArray[np.bool_]:
