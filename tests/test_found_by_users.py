@@ -6,11 +6,13 @@ import io
 import pickle
 import subprocess
 import sys
+from datetime import time
 
 import joblib
 import numpy as np
 import pandas as pd
 import polars as pl
+import pyarrow as pa
 import pytest
 from sklearn.cluster import DBSCAN
 from sklearn.datasets import load_iris
@@ -19,6 +21,7 @@ from sklearn.exceptions import NotFittedError
 
 from kernelforest import ForestKernel, KernelForestClassifier
 from kernelforest.data import read_groups, read_labels
+from kernelforest.displays import ReliabilityDisplay
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(150, 3))
@@ -117,7 +120,7 @@ def test_masked_entries_are_missing():
     [
         (pl.DataFrame({"a": X[:, 0]}).lazy(), TypeError, "call X.collect"),
         (pl.DataFrame({"a": [{"b": 1.0}] * 150}), ValueError, "must hold numbers"),
-        (pd.DataFrame({"a": pd.period_range("2024-01", periods=150, freq="M")}), TypeError, "must hold numbers"),
+        (pd.DataFrame({"a": [time(i % 24) for i in range(150)]}), ValueError, "must hold numbers"),
         ({"a": X[:, 0].tolist()}, TypeError, "must hold numbers"),
     ],
 )
@@ -154,3 +157,122 @@ def test_distances_can_be_clustered_by_scikit_learn():
     away = KernelForestClassifier(random_state=0).fit(flowers, kinds).kernel_.distance()
     found = DBSCAN(eps=0.5, metric="precomputed").fit_predict(away)
     assert len(set(found)) >= 2
+
+
+def test_columns_of_the_same_ranks_may_change_places():
+    z = RNG.normal(size=200)
+    hit = (z + RNG.normal(size=200) > 0).astype(int)
+    table = np.column_stack((z, np.exp(2 * z), RNG.normal(size=200)))
+    for splitter in ("extra", "random"):
+        one, other = (
+            small(splitter=splitter).fit(table[:, c], hit).predict_proba(table[:, c]) for c in ([0, 1, 2], [1, 0, 2])
+        )
+        np.testing.assert_array_equal(one, other)
+    codes = RNG.integers(0, 4, 200)
+    frame = pd.DataFrame({"code": codes, "name": pd.Categorical.from_codes(codes, list("abcd")), "x": z})
+    one, other = (small().fit(frame[list(c)], hit).predict_proba(frame[list(c)]) for c in (frame, ["name", "code", "x"]))
+    np.testing.assert_array_equal(one, other)
+
+
+def test_scores_refer_to_the_population_that_the_prior_names():
+    noise = RNG.normal(size=(300, 3))
+    hit = np.arange(300) % 2
+    plain = KernelForestClassifier(100, random_state=0).fit(noise, hit)
+    rare = KernelForestClassifier(100, prior=[0.99, 0.01], random_state=0).fit(noise, hit)
+    assert plain.oob_score_.log_loss == pytest.approx(np.log(2), abs=0.05)
+    assert rare.oob_score_.log_loss == pytest.approx(-0.99 * np.log(0.99) - 0.01 * np.log(0.01), abs=0.02)
+    assert rare.oob_score_.error == pytest.approx(0.01, abs=0.005)
+
+
+def test_a_prior_with_an_unknown_class_is_refused():
+    with pytest.raises(ValueError, match=r"prior must name classes of y, got 5"):
+        KernelForestClassifier(prior={0: 0.3, 1: 0.7, 5: 0.5}).fit(X, Y)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("rows", [slice(0, 1), slice(None)])
+def test_a_summary_without_out_of_bag_rows_says_so(rows, capsys):
+    small().fit(X[rows], Y[rows], groups=np.zeros(len(Y[rows]))).summary()
+    assert "nothing can be scored" in capsys.readouterr().out
+
+
+def test_a_calibration_that_cannot_be_done_is_not_claimed(capsys):
+    with pytest.warns(UserWarning, match=r"calibration='isotonic' is not done, because no row was left out by a tree"):
+        small(calibration="isotonic").fit(X, Y, groups=np.zeros(len(Y)))
+    with pytest.warns(UserWarning, match=r"calibration='beta' is not done, because y has one class only"):
+        model = small(calibration="beta").fit(X, np.zeros(len(Y)))
+    model.summary()
+    assert "not calibrated" in capsys.readouterr().out
+
+
+def test_a_summary_tells_of_the_fit_and_not_of_parameters_set_since(capsys):
+    model = KernelForestClassifier(60, random_state=0).fit(X, Y)
+    model.summary()
+    before = capsys.readouterr().out
+    model.set_params(n_estimators=7, scoring="brier").summary()
+    assert capsys.readouterr().out == before
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_rows_that_every_tree_drew_get_the_class_shares():
+    model = KernelForestClassifier(5, calibration="sigmoid", random_state=0).fit(X, Y)
+    drawn = (model.inbag_counts_ > 0).all(axis=1)
+    assert drawn.any()
+    np.testing.assert_array_equal(model.oob_proba_[drawn], np.tile(np.bincount(Y) / len(Y), (drawn.sum(), 1)))
+
+
+def test_weights_of_a_reliability_diagram_are_checked():
+    for weight in ([-1.0, 2.0], [np.nan, 2.0]):
+        with pytest.raises(ValueError, match="weight must be finite and >= 0"):
+            ReliabilityDisplay.from_predictions([0.2, 0.4], [0, 1], weight)
+
+
+DAYS = pd.Series(pd.Timestamp("2020-01-01") + pd.to_timedelta(np.arange(150) * 7 % 365, unit="D"))
+
+
+@pytest.mark.parametrize(
+    "dates",
+    [
+        DAYS.dt.tz_localize("UTC"),
+        DAYS.astype(pd.ArrowDtype(pa.timestamp("us"))),
+        DAYS.dt.tz_localize("UTC").astype(pd.ArrowDtype(pa.timestamp("us", tz="UTC"))),
+        DAYS.dt.date.astype(pd.ArrowDtype(pa.date32())),
+        DAYS.dt.date.astype(object),
+        pd.Series(list(DAYS), dtype=object),
+        DAYS.dt.to_period("D"),
+    ],
+    ids=lambda dates: str(dates.dtype),
+)
+def test_a_date_is_a_date_however_a_frame_keeps_it(dates):
+    expected = small().fit(pd.DataFrame({"day": DAYS}), Y).predict_proba(pd.DataFrame({"day": DAYS}))
+    frame = pd.DataFrame({"day": dates})
+    np.testing.assert_array_equal(small().fit(frame, Y).predict_proba(frame), expected)
+    frame.loc[3, "day"] = None
+    assert np.isnan(small().fit(frame, Y)._matrix(frame)[3, 0])
+
+
+@pytest.mark.parametrize("kind", [pa.large_string(), pa.dictionary(pa.int32(), pa.string())], ids=str)
+def test_text_of_arrow_is_a_category(kind):
+    text = pd.Series(np.array(["no", "yes"])[Y])
+    frame = pd.DataFrame({"said": text.astype(pd.ArrowDtype(kind))})
+    assert list(small().fit(frame, Y)._schema.levels) == [0]
+
+
+def test_a_missing_value_of_pandas_among_numbers_is_missing_at_prediction():
+    model = small().fit(pd.DataFrame(X), Y)
+    frame = pd.DataFrame(NEW).astype(object)
+    frame.iloc[0, 1] = pd.NA
+    filled = NEW.copy()
+    filled[0, 1] = np.nan
+    np.testing.assert_array_equal(model.predict_proba(frame), model.predict_proba(filled))
+
+
+def test_sparse_columns_of_a_frame_are_refused_with_what_to_do():
+    with pytest.raises(TypeError, match=r"got sparse columns; call X\.sparse\.to_dense\(\)"):
+        small().fit(pd.DataFrame({"x": pd.arrays.SparseArray(X[:, 0])}), Y)
+
+
+def test_a_masked_array_of_text_has_missing_categories():
+    text = np.ma.array(np.array(["no", "yes"])[Y][:, None], mask=np.arange(150)[:, None] % 10 == 0)
+    model = small(categorical_features=[0]).fit(text, Y)
+    assert np.isnan(model._matrix(text)[::10]).all()

@@ -8,7 +8,7 @@ many rows each.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -62,9 +62,8 @@ def code_table(matrix: NDArray[np.floating], categorical: Collection[int] = (), 
     spots = highs
     if not np.isfinite(highs).all():
         spots = np.concatenate([_finite(highs[a:b]) for a, b in pairwise(offsets)])
-    return Columns(
-        codes, np.array(kinds, np.uint8), offsets, highs if lows is None else lows, highs, spots, order_by_content(codes)
-    )
+    order = order_by_content(codes, kinds, [highs[a:b] for a, b in pairwise(offsets)])
+    return Columns(codes, np.array(kinds, np.uint8), offsets, highs if lows is None else lows, highs, spots, order)
 
 
 def code_numbers(values: NDArray[np.float64]) -> Coded:
@@ -120,10 +119,21 @@ def joined(pieces: list[NDArray[Any]]) -> NDArray[Any]:
     return out
 
 
-def order_by_content(codes: NDArray[np.uint16]) -> NDArray[np.int32]:
-    """Sort features by a digest of their codes, so that a forest does not depend on the order of the columns."""
-    digests = [hashlib.blake2b(column.tobytes(), digest_size=8).digest() for column in codes]
-    return np.array(sorted(range(len(digests)), key=digests.__getitem__), np.int32)
+def order_by_content(
+    codes: NDArray[np.uint16], kinds: Sequence[int], values: Sequence[NDArray[np.float64]]
+) -> NDArray[np.int32]:
+    """Sort features by a digest of their codes, so that a forest does not depend on the order of the columns.
+
+    Features of the same codes, as x and log x, are sorted by what else tells them apart.
+    """
+
+    def digest(content: NDArray[Any]) -> bytes:
+        return hashlib.blake2b(content.tobytes(), digest_size=8).digest()
+
+    digests = [digest(column) for column in codes]
+    tied = len(set(digests)) < len(digests)
+    keys = [(mine, kind, digest(known) if tied else b"") for mine, kind, known in zip(digests, kinds, values, strict=True)]
+    return np.array(sorted(range(len(keys)), key=keys.__getitem__), np.int32)
 
 
 def _merged_ranks(begins: NDArray[np.intp], n: int) -> NDArray[np.int32]:

@@ -37,7 +37,7 @@ from kernelforest.scoring import SCORINGS, losses, mean_and_error
 
 METHODS = ("sigmoid", "beta", "isotonic", "venn-abers")  # from the stiffest to the most flexible
 SCALINGS = METHODS[:2]
-FEW_CLASSES = 10  # with more, "auto" tries the sigmoid alone, on fewer folds
+FEW_CLASSES = 10  # with more, there are fewer folds, and "auto" tries the sigmoid alone
 
 
 @dataclass(frozen=True, eq=False)
@@ -153,12 +153,12 @@ def choose_calibrator(
 ) -> Chosen:
     """Fit the given method or, for "auto", the one that cross-fitted out-of-bag scores speak for.
 
-    With None, probabilities stay as they are. "auto" fits every method on all folds but one and scores it on that one
-    (`scoring`: "log_loss" or "brier"). The sigmoid is used unless its score is above that of the probabilities as they are
-    by one standard error of the paired difference: small samples hardly show what it gains, and it costs little where there
-    is nothing to gain (benchmarks/rules.py). A more flexible method is used only if its score is below that of the one in
-    use by two standard errors. With `groups` (anything that can be sorted), folds keep a group together, and the standard
-    error counts groups, not rows.
+    With None, probabilities stay as they are, and so they do where there are fewer than two classes. "auto" fits every
+    method on all folds but one and scores it on that one (`scoring`: "log_loss" or "brier"). The sigmoid is used unless
+    its score is above that of the probabilities as they are by one standard error of the paired difference: small
+    samples hardly show what it gains, and it costs little where there is nothing to gain (benchmarks/rules.py). A more
+    flexible method is used only if its score is below that of the one in use by two standard errors. With `groups`
+    (anything that can be sorted), folds keep a group together, and the standard error counts groups, not rows.
 
     Here 0.6 means "always" and 0.4 means "never":
 
@@ -177,9 +177,10 @@ def choose_calibrator(
     if groups is not None and np.shape(groups) != keep.shape:
         raise ValueError(f"groups must be {keep.shape} like labels, got {np.shape(groups)}")
     if method != "auto":
-        return Chosen(method, _fit(method, p, y, w), scoring, ())
+        calibrator = _fit(method, p, y, w)
+        return Chosen(None if isinstance(calibrator, Identity) else method, calibrator, scoring, ())
     group = np.arange(len(y)) if groups is None else np.unique(np.asarray(groups)[keep], return_inverse=True)[1]
-    fold = _folds(y, group, folds if p.shape[1] <= FEW_CLASSES else min(folds, 3), seed)
+    fold = _folds(y, group, _number_of_folds(folds, p), seed)
     plain = losses(p, y, scoring)
     candidates = [_candidate(None, plain, plain, w, group)]
     best, in_use = None, plain
@@ -207,8 +208,13 @@ def cross_fitted(
     out = np.array(proba, dtype=np.float64)
     keep, p, y, w = seen(proba, labels, weight)
     group = np.arange(len(y)) if groups is None else np.unique(np.asarray(groups)[keep], return_inverse=True)[1]
-    out[keep] = _crossed(method, p, y, w, _folds(y, group, folds, seed))
+    out[keep] = _crossed(method, p, y, w, _folds(y, group, _number_of_folds(folds, p), seed))
     return out
+
+
+def _number_of_folds(folds: int, p: Floats) -> int:
+    """Fewer where there are many classes: every fold takes long."""
+    return folds if p.shape[1] <= FEW_CLASSES else min(folds, 3)
 
 
 def _crossed(method: str | None, p: Floats, y: Numbers, w: Floats, fold: Numbers) -> Floats:

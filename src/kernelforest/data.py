@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, date, timedelta
 from typing import Any
 
 import numpy as np
@@ -37,9 +38,8 @@ class Schema:
         array([[ 1.,  3.],
                [nan, nan]])
         """
-        if np.ma.isMaskedArray(X):
-            X = np.ma.filled(X.astype(np.float64), np.nan)
-        if not self.levels and not _has_dates(X):
+        X = _unmasked(X)
+        if not self.levels and _is_plain(X):
             return _numbers(X)
         columns = _columns(X)
         narrow = all(j in self.levels or str(column.dtype) == "float32" for j, column in enumerate(columns))
@@ -75,6 +75,7 @@ def is_frame(X: Any) -> bool:
 
 def read_schema(X: Any, categorical_features: Any = "from_dtype") -> Schema:
     """Find the categorical columns of a table and their levels."""
+    X = _unmasked(X)
     if hasattr(X, "toarray"):
         raise TypeError("X must be dense, got a sparse container; call X.toarray() if it fits in memory")
     if hasattr(X, "collect"):
@@ -84,6 +85,8 @@ def read_schema(X: Any, categorical_features: Any = "from_dtype") -> Schema:
         twice = sorted({name for name in names if names.count(name) > 1}) if len(set(names)) < len(names) else []
         if twice:
             raise ValueError(f"X must have distinct column names, got {twice} more than once")
+        if any(str(X[c].dtype).startswith("Sparse") for c in X.columns):
+            raise TypeError("X must be dense, got sparse columns; call X.sparse.to_dense() if it fits in memory")
     elif isinstance(categorical_features, str) or categorical_features is None:
         names = ()  # all numbers: their count does not matter here
     else:
@@ -178,10 +181,20 @@ def read_class_weight(class_weight: Any, labels: Labels) -> NDArray[np.float64] 
     return np.asarray(weights, dtype=np.float64)
 
 
-def _has_dates(X: Any) -> bool:
-    """Whether any column holds dates or durations; they count as numbers, and a missing one as missing."""
-    kinds = [X[c].dtype for c in X.columns] if is_frame(X) else [getattr(X, "dtype", "")]
-    return any(str(kind).lower().startswith(("date", "timedelta", "duration")) for kind in kinds)
+def _unmasked(X: Any) -> Any:
+    """The values of a masked array, those that are masked as missing."""
+    if not np.ma.isMaskedArray(X):
+        return X
+    if X.dtype.kind in "fiub":
+        return np.ma.filled(X.astype(np.float64), np.nan)
+    return np.where(np.ma.getmaskarray(X), None, np.ma.getdata(X).astype(object))
+
+
+def _is_plain(X: Any) -> bool:
+    """Whether scikit-learn can read a table as numbers: no dates, durations or objects, and nothing of Arrow, in a frame."""
+    kinds = [str(X[c].dtype).lower() for c in X.columns] if is_frame(X) else [str(getattr(X, "dtype", ""))]
+    others = ("date", "timedelta", "duration", "period", *(("object",) if is_frame(X) else ()))
+    return not any(kind.startswith(others) or "pyarrow" in kind for kind in kinds)
 
 
 def _numbers(X: Any) -> NDArray[np.floating]:
@@ -230,11 +243,17 @@ def _column_of_numbers(column: Any, number: int) -> NDArray[np.float64]:
     if getattr(column.dtype, "tz", None) is not None:  # pandas would give objects
         column = column.dt.tz_convert(None)
     values = column.to_numpy() if hasattr(column, "to_numpy") else np.asarray(column)
+    if values.dtype.kind in _TEXT_KINDS:
+        gaps = _is_missing(values)
+        moments = _moments(values[~gaps])
+        if moments is None:
+            values = np.where(gaps, np.nan, values)
+        else:
+            values = np.full(values.shape, "NaT", moments.dtype)
+            values[~gaps] = moments
     if values.dtype.kind in "mM":
         microseconds = values.astype(f"{values.dtype.kind}8[us]").astype(np.int64)  # whatever the unit of the table
         return np.where(np.isnat(values), np.nan, microseconds.astype(np.float64))
-    if values.dtype.kind in _TEXT_KINDS:
-        values = np.where(_is_missing(values), np.nan, values)
     try:
         return np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError):
@@ -242,6 +261,24 @@ def _column_of_numbers(column: Any, number: int) -> NDArray[np.float64]:
         raise ValueError(
             f"column {name!r} of X must hold numbers, got dtype {values.dtype}; name it in categorical_features"
         ) from None
+
+
+def _moments(values: NDArray[Any]) -> NDArray[Any] | None:
+    """Dates, periods or durations that come as objects, as those of numpy; None if they are something else.
+
+    >>> _moments(np.array([date(2026, 1, 2)], dtype=object))
+    array(['2026-01-02T00:00:00.000000'], dtype='datetime64[us]')
+    """
+    if not len(values):
+        return None
+    if all(isinstance(v, timedelta) for v in values):
+        return np.array([np.timedelta64(v, "us") for v in values])
+    if not all(isinstance(v, date) or hasattr(v, "to_timestamp") for v in values):
+        return None
+    starts = [v.to_timestamp() if hasattr(v, "to_timestamp") else v for v in values]  # of periods
+    zones = [getattr(v, "tzinfo", None) is not None for v in starts]
+    plain = [v.astimezone(UTC).replace(tzinfo=None) if zone else v for v, zone in zip(starts, zones, strict=True)]
+    return np.array([np.datetime64(v, "us") for v in plain])
 
 
 def _levels(counts: Mapping[Any, int]) -> NDArray[Any]:
@@ -314,6 +351,6 @@ def _categorical_columns(X: Any, names: Sequence[str], chosen: Any) -> list[int]
 def _is_categorical(column: Any) -> bool:
     """Category and text columns of pandas and polars; a text column is one whose values are all text or missing."""
     kind = str(column.dtype).lower()
-    if kind == "str" or kind.startswith(("category", "categorical", "enum", "string", "utf8")):
+    if kind == "str" or kind.startswith(("category", "categorical", "enum", "string", "large_string", "dictionary", "utf8")):
         return True
     return kind == "object" and any(isinstance(v, str) for v in column)

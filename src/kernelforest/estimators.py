@@ -289,7 +289,7 @@ class KernelForestClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         """Print what was chosen, and what that bought over an untuned forest, by out-of-bag scores."""
         check_is_fitted(self)
         lines = describe(self)
-        if self.forest_.has_out_of_bag:
+        if self.forest_.has_out_of_bag and self._out_of_bag()[1].any():
             lines += compare({"this forest": self.oob_score_, "untuned forest": self._classic_scores()})
         else:
             lines.append("Every tree was grown on all rows: nothing is out-of-bag, so nothing can be scored.")
@@ -366,7 +366,11 @@ class KernelForestClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         rows = np.random.default_rng(seed).permutation(seen)[:CALIBRATION_ROWS]
         groups = None if targets.groups is None else targets.groups[rows]
         about = proba[rows], targets.labels[rows], targets.weight[rows], groups
-        return choose_calibrator(method, *about, scoring=self.scoring)
+        chosen = choose_calibrator(method, *about, scoring=self.scoring)
+        if method in METHODS and chosen.method is None:
+            why = "y has one class only" if len(rows) else "no row was left out by a tree"
+            warn(f"calibration={method!r} is not done, because {why}", stacklevel=3)
+        return chosen
 
     def _check_words(self) -> None:
         check_choice("scoring", self.scoring, SCORINGS)
@@ -385,18 +389,19 @@ class KernelForestClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
     def _classic_scores(self) -> Scores:
         """Out-of-bag scores of an untuned forest on the same rows."""
         forest, threads = self.forest_, self._threads()
-        limits = Rules(self.n_estimators).limits(len(forest.targets.drawable), self.n_features_in_)
-        classic = Forest.grow(forest.columns, forest.targets, limits, range(self.n_estimators), forest.seed, threads=threads)
+        limits = Rules(forest.n_trees).limits(len(forest.targets.drawable), self.n_features_in_)
+        classic = Forest.grow(forest.columns, forest.targets, limits, range(forest.n_trees), forest.seed, threads=threads)
         plain, n_trees = classic.estimate_out_of_bag("mean", "inbag", threads)
         return self._score(self._population(plain), n_trees)
 
     def _score(self, proba: NDArray[np.float64], n_trees: NDArray[np.int32]) -> Scores:
-        """Score the rows that some tree did not draw."""
+        """Score the rows that some tree did not draw, as a sample of the population that probabilities refer to."""
         targets = self.forest_.targets
-        seen = (n_trees > 0) & (targets.weight > 0)
+        weight = self._population.weights(targets.labels, targets.weight)
+        seen = (n_trees > 0) & (weight > 0)
         if not seen.any():
-            raise AttributeError("every tree drew every row, so nothing can be scored out-of-bag: use more trees or rows")
-        return score(proba[seen], targets.labels[seen], targets.weight[seen])
+            raise AttributeError("every tree drew every row, so nothing can be scored: use more trees, rows or groups")
+        return score(proba[seen], targets.labels[seen], weight[seen])
 
     def _threads(self) -> int:
         if self.n_jobs is not None and not isinstance(self.n_jobs, Integral):
@@ -431,7 +436,9 @@ class KernelForestClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
                 )
             targets, method = self.forest_.targets, self.calibration_.method
             if method is not None:
+                proba[n_trees == 0] = np.nan  # nothing to be learned from
                 proba = cross_fitted(method, proba, targets.labels, targets.weight, targets.groups)
+                proba[n_trees == 0] = self.forest_.class_shares
             self._oob = (self._population(proba), n_trees)
         return self._oob
 

@@ -33,6 +33,10 @@ class Population:
             moved[~held] = self.shares * self.factors
         return np.asarray(moved / moved.sum(axis=1, keepdims=True))
 
+    def weights(self, labels: NDArray[np.int32], weight: Floats) -> Floats:
+        """Weights of rows that make them a sample of the population."""
+        return weight if self.factors is None else weight * self.factors[labels]
+
 
 def read_population(prior: Any, classes: NDArray[Any], shares: Floats, class_weight: Floats | None) -> Population:
     """Check the prior of a user: None, "weighted", a dict, or one share per class.
@@ -49,6 +53,8 @@ def read_population(prior: Any, classes: NDArray[Any], shares: Floats, class_wei
 
 
 def _read_shares(prior: Any, classes: NDArray[Any], shares: Floats) -> Floats:
+    if isinstance(prior, Mapping) and (unknown := [c for c in prior if c not in classes.tolist()]):
+        raise ValueError(f"prior must name classes of y, got {unknown[0]!r}, which has no rows")
     values: Any = [prior.get(c, np.nan) for c in classes.tolist()] if isinstance(prior, Mapping) else prior
     try:
         out = np.asarray(values, dtype=np.float64)

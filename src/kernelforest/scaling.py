@@ -45,6 +45,8 @@ def seen(proba: ArrayLike, labels: ArrayLike, weight: ArrayLike | None) -> tuple
     w = np.ones(len(y)) if weight is None else np.asarray(weight, dtype=np.float64)
     if p.ndim != 2 or y.shape != p.shape[:1] or w.shape != y.shape:
         raise ValueError(f"proba, labels and weight must be (n, K), (n,) and (n,), got {p.shape}, {y.shape} and {w.shape}")
+    if not ((w >= 0) & (w < np.inf)).all():
+        raise ValueError(f"weight must be finite and >= 0, got {w[~((w >= 0) & (w < np.inf))][0]}")
     keep = (w > 0) & ~np.isnan(p).any(axis=1)
     w = w[keep] / w.max(initial=np.finfo(np.float64).tiny)  # squares neither overflow nor vanish
     return keep, p[keep], y[keep], w * (w.sum() / (w**2).sum()) if len(w) else w

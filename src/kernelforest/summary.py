@@ -12,7 +12,7 @@ from kernelforest.tuning import apportion
 def describe(model: Any) -> list[str]:
     """How the trees of a classifier are grown and read, and among how many candidates that was chosen."""
     method = model.calibration_.method
-    parts = zip(apportion([part.share for part in model.blend_], model.n_estimators), model.blend_, strict=True)
+    parts = zip(apportion([part.share for part in model.blend_], model.forest_.n_trees), model.blend_, strict=True)
     lines = [
         f"{n_trees} trees, {name_cuts(part.splitter)} of {part.max_features} of {model.n_features_in_} features per node, "
         f"{name_leaf_sizes(part.factors)},"
@@ -24,7 +24,7 @@ def describe(model: Any) -> list[str]:
     if hasattr(model, "tuning_"):
         candidates = model.tuning_.candidates
         ways = len({(c.splitter, c.max_features) for c in candidates})
-        aim = model.scoring.replace("_", " ")
+        aim = model.tuning_.scoring.replace("_", " ")
         lines.insert(0, f"Chosen by out-of-bag {aim} among {len(candidates):,} candidates of {ways} forests:")
     return lines
 

@@ -172,8 +172,7 @@ class OutOfBag(NamedTuple):
         number = len(classes) - 1 if label is None else classes.index(label)
         proba, n_trees = model._out_of_bag()
         targets = model.forest_.targets
-        factors = model._population.factors
-        weight = targets.weight if factors is None else targets.weight * factors[targets.labels]
+        weight = model._population.weights(targets.labels, targets.weight)
         seen = (n_trees > 0) & (weight > 0)
         if not seen.any():
             raise ValueError("every tree drew every row, so nothing is out-of-bag: use more trees or rows")
