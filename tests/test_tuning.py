@@ -219,6 +219,16 @@ def test_sharpened_losses_of_several_classes_are_close_to_those_of_the_sigmoid(s
     assert after <= before + path.RIDGE / 300 + 1e-3
 
 
+@given(seed=st.integers(0, 10**6), stretch=st.floats(0.3, 3.0))
+@settings(quick, max_examples=20)
+def test_many_classes_are_sharpened_by_the_best_slope(seed, stretch):
+    proba, labels = shrunken_classes(seed, path.MANY + 2, stretch, lift=0.2)
+    found = score_rows(proba, labels, np.ones(300), sharpened=True).mean()
+    x = np.log(np.maximum(proba, 1.0 / (proba.size + 1)))
+    powers = [softmax(slope * x, axis=1) for slope in np.linspace(0.0, 5.0, 501)]
+    assert found == pytest.approx(min(losses(p, labels, "log_loss").mean() for p in powers), abs=1e-3)
+
+
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_the_same_probability_for_all_scores_like_the_base_rate(n_classes):
     labels = np.repeat(np.arange(n_classes), 40 + 60 * (np.arange(n_classes) == 0))
@@ -778,6 +788,7 @@ def test_a_grid_search_over_leaf_sizes_fixes_them():
 # ---- small, rare, one, many ----
 
 
+@pytest.mark.filterwarnings("ignore:calibration=.* is not done")
 @pytest.mark.parametrize("n", [1, 2, 5, 9])
 @pytest.mark.parametrize("calibration", ["auto", "sigmoid", "isotonic", "venn-abers", "beta"])
 def test_with_fewer_than_ten_rows_nothing_is_tuned(n, calibration):
@@ -848,6 +859,7 @@ def test_a_hundred_classes_of_three_rows():
     assert model.oob_score_.log_loss < log(100)
 
 
+@pytest.mark.filterwarnings("ignore:calibration=.* is not done")
 def test_one_class_needs_no_choice():
     X = sample().X
     with pytest.warns(TuningWarning, match="one class only"):

@@ -19,6 +19,7 @@ from kernelforest._engine.layout import MEAN, VOTE
 
 INBAG = 0  # the fills are numbered inbag, all, oob
 RIDGE = 0.1  # precision of the prior of slope and shift around one and zero
+MANY = 10  # classes, beyond which a sigmoid is one slope
 TOLERANCE = 5e-3  # of slope and shift; a score changes by less than its square
 
 # no reference counting and no wrappers, see grow.py
@@ -271,6 +272,26 @@ def sharpen_many(x, labels, weight, params, q, room):
 
 
 @jit
+def sharpen_slope(x, labels, weight, slope, shift, q):
+    """The slope alone with the least log loss: of many classes, shifts would take as long as all the rest."""
+    for _ in range(50):
+        g, h = RIDGE * (slope - 1.0), RIDGE
+        for i in range(x.shape[0]):
+            scale_row(x[i], slope, shift, q)
+            mean, square = 0.0, 0.0
+            for c in range(x.shape[1]):
+                mean += q[c] * x[i, c]
+                square += q[c] * x[i, c] * x[i, c]
+            g += weight[i] * (mean - x[i, labels[i]])
+            h += weight[i] * (square - mean * mean)
+        step = min(slope, max(-1.0, min(1.0, g / h)))
+        slope -= step
+        if abs(step) < TOLERANCE:
+            break
+    return slope
+
+
+@jit
 def row_loss(q, label, floor, squared):
     """The log loss or Brier score of one row."""
     if not squared:
@@ -301,12 +322,15 @@ def sharpened_two(proba, linear, labels, weight, floor, squared, logit, start, l
 
 @jit
 def sharpened_many(proba, labels, weight, floor, squared, start, spare, losses):
-    """The same for several classes, by logarithms only; `start` has the slope and the shifts of all of them."""
+    """The same for several classes, by logarithms only; `start` has the slope and the shifts. Of many, these stay zero."""
     x, q, room = spare
     for i in range(x.shape[0]):
         for c in range(x.shape[1]):
             x[i, c] = np.log(max(floor, proba[i, c]))
-    sharpen_many(x, labels, weight, start, q, room)
+    if x.shape[1] > MANY:
+        start[0] = sharpen_slope(x, labels, weight, start[0], start[1:], q)
+    else:
+        sharpen_many(x, labels, weight, start, q, room)
     for i in range(x.shape[0]):
         scale_row(x[i], start[0], start[1:], q)
         losses[i] = row_loss(q, labels[i], floor, squared)
