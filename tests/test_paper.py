@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from sklearn.ensemble import RandomForestClassifier
 
-from kernelforest.datasets import DatasetUnavailable
+from kernelforest.cli import main
+from kernelforest.datasets import DatasetUnavailable, load_dataset
 from kernelforest.paper import cells, columns, report, run
 from kernelforest.paper.experiment import CORRECTED, FAILS, HOLDS, Claim, Experiment, Finding
 from kernelforest.paper.ledger import EXPERIMENTS, list_experiments
@@ -74,7 +75,7 @@ def test_an_interruption_leaves_whole_lines_and_the_run_goes_on_from_there(tmp_p
     monkeypatch.setitem(EXPERIMENTS, "toy", toy)
     with pytest.raises(KeyboardInterrupt):
         run.run(["toy"], None, False, tmp_path, 1)
-    assert "goes on where it was" in capsys.readouterr().err
+    assert "toy: interrupted: 2 of 4 repetitions are kept; the same command goes on\n" in capsys.readouterr().err
     assert len(run.read_records(toy, tmp_path).found) == 2
     run.run(["toy"], None, False, tmp_path, 1)
     assert calls == [0, 1, 2, 2, 3]
@@ -104,9 +105,76 @@ def test_an_experiment_without_its_data_is_skipped_and_others_run(tmp_path, monk
 
     monkeypatch.setitem(EXPERIMENTS, "poor", experiment("poor", one))
     monkeypatch.setitem(EXPERIMENTS, "toy", experiment())
-    run.run(["poor", "toy"], 1, False, tmp_path, 1)
+    assert run.run(["poor", "toy"], 1, False, tmp_path, 1) == ["poor"]
     assert "poor: skipped, no data" in capsys.readouterr().err
     assert [path.name for path in tmp_path.iterdir()] == ["toy.jsonl"]
+
+
+def test_the_exit_code_says_whether_something_was_skipped(tmp_path, monkeypatch, capsys):
+    folder = tmp_path / "data"
+    folder.mkdir()
+    (folder / "tic.csv").write_text("another,file\n")
+    monkeypatch.setenv("KERNELFOREST_DATA", str(folder))
+    for name, one in (("wrong", lambda rep, quick: load_dataset("tic")), ("toy", counted([]))):
+        monkeypatch.setitem(EXPERIMENTS, name, experiment(name, one))
+    command = ["paper", "run", "--threads", "1", "--out", str(tmp_path / "results")]
+    assert main([*command, "wrong", "toy"]) == 1
+    assert "wrong: skipped, tic.csv must have the sha256 checksum" in capsys.readouterr().err
+    assert main([*command, "toy"]) == 0
+    assert len(run.read_records(EXPERIMENTS["toy"], tmp_path / "results").found) == 4
+
+
+def test_an_interrupted_command_ends_with_one_line_and_130(tmp_path, monkeypatch, capsys):
+    def one(rep, quick):
+        if rep == 3:
+            raise KeyboardInterrupt
+        return {"value": rep}
+
+    monkeypatch.setitem(EXPERIMENTS, "toy", experiment(one=one))
+    assert main(["paper", "run", "toy", "--threads", "1", "--out", str(tmp_path)]) == 130
+    last = capsys.readouterr().err.splitlines()[-1]
+    assert last == "toy: interrupted: 3 of 4 repetitions are kept; the same command goes on"
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [b"not json", b"\x00\xff\xfe", b"[1, 2]", b"7", b'{"rep": 1, "seconds": 0.1}', b'{"found": {}, "seconds": 0.1}'],
+)
+@pytest.mark.parametrize("command", [["run", "toy"], ["report"]])
+def test_a_damaged_line_is_named_by_file_and_number(damage, command, tmp_path, monkeypatch, capsys):
+    toy = experiment()
+    monkeypatch.setitem(EXPERIMENTS, "toy", toy)
+    path = run.records_path(toy, False, tmp_path)
+    whole = b'{"rep": 0, "quick": false, "seconds": 0.1, "found": {"value": 7}}'
+    path.write_bytes(b"\n".join([whole, b"", damage, whole, b""]))
+    assert main(["paper", *command, "--out", str(tmp_path)]) == 1
+    what_to_do = "delete that line, or the file, and run it again"
+    assert capsys.readouterr().err == f"kernelforest: error: {path}, line 3 is no record of a repetition: {what_to_do}\n"
+    path.write_bytes(b"\n".join([whole, b"", b" ", whole, damage]))
+    assert run.read_records(toy, tmp_path).found == [{"value": 7}]
+
+
+@pytest.mark.parametrize("command", [["run", "toy"], ["report"]])
+@pytest.mark.parametrize("below", ["", "folder"])
+def test_results_that_cannot_be_kept_are_refused_at_once(below, command, tmp_path, monkeypatch, capsys):
+    calls = []
+    monkeypatch.setitem(EXPERIMENTS, "toy", experiment(one=counted(calls)))
+    (tmp_path / "file").touch()
+    out = tmp_path / "file" / below
+    assert main(["paper", *command, "--out", str(out)]) == 1
+    law = "out must be a folder that can be made and written to"
+    assert capsys.readouterr().err == f"kernelforest: error: {law}, got {str(out)!r}: name another\n"
+    assert not calls
+
+
+@pytest.mark.parametrize(("command", "name"), [(["run", "toy"], "toy.jsonl"), (["report"], "report.md")])
+def test_a_file_that_cannot_be_written_is_named(command, name, tmp_path, monkeypatch, capsys):
+    for other in list(EXPERIMENTS):
+        monkeypatch.delitem(EXPERIMENTS, other)
+    monkeypatch.setitem(EXPERIMENTS, "toy", experiment())
+    (tmp_path / name).mkdir()
+    assert main(["paper", *command, "--out", str(tmp_path)]) == 1
+    assert capsys.readouterr().err == f"kernelforest: error: {tmp_path / name} cannot be read or written: Is a directory\n"
 
 
 def test_unknown_names_and_repetitions_below_one_are_refused(tmp_path):

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from kernelforest.paper.experiment import CORRECTED, FAILS, HOLDS, Claim, Experiment, Finding
 from kernelforest.paper.ledger import EXPERIMENTS
-from kernelforest.paper.run import Recorded, read_records
+from kernelforest.paper.run import Recorded, prepare, read_records, usable
 
 TITLE = "Olson and Wyner (2018), run again"
 LEAD = (
@@ -82,15 +82,20 @@ def report(out: str | Path) -> tuple[Path, Path]:
 
 def write_report(experiments: Iterable[Experiment], out: Path) -> tuple[Path, Path]:
     """Write the page of these experiments."""
+    prepare(out)
     sections = [section(experiment, out) for experiment in experiments]
-    out.mkdir(parents=True, exist_ok=True)
     for part in sections:
         if part.picture:
-            (out / f"{part.experiment.name}.png").write_bytes(part.picture)
+            _write(out / f"{part.experiment.name}.png", part.picture)
     written = out / "report.md", out / "report.html"
-    written[0].write_text(as_markdown(sections), encoding="utf-8")
-    written[1].write_text(as_html(sections), encoding="utf-8")
+    _write(written[0], as_markdown(sections).encode())
+    _write(written[1], as_html(sections).encode())
     return written
+
+
+def _write(path: Path, content: bytes) -> None:
+    with usable(path):
+        path.write_bytes(content)
 
 
 def section(experiment: Experiment, out: Path) -> Section:
