@@ -9,7 +9,7 @@ from sklearn.ensemble import RandomForestClassifier
 from kernelforest.cli import main
 from kernelforest.datasets import DatasetUnavailable, load_dataset
 from kernelforest.paper import cells, columns, report, run
-from kernelforest.paper.experiment import CORRECTED, FAILS, HOLDS, Claim, Experiment, Finding
+from kernelforest.paper.experiment import CORRECTED, FAILS, HOLDS, UNDECIDED, Claim, Experiment, Finding
 from kernelforest.paper.ledger import EXPERIMENTS, list_experiments
 
 ROWS = np.random.default_rng(0).uniform(-1.0, 1.0, (160, 3))
@@ -97,6 +97,25 @@ def test_quick_runs_have_files_of_their_own_and_full_records_are_preferred(tmp_p
     run.run_experiment(toy, None, False, tmp_path)
     assert not run.read_records(toy, tmp_path).quick
     assert sorted(path.name for path in tmp_path.iterdir()) == ["toy-quick.jsonl", "toy.jsonl"]
+
+
+def test_a_full_run_that_has_begun_does_not_hide_a_quick_one_that_says_more(tmp_path):
+    toy = experiment()
+    run.run_experiment(toy, None, True, tmp_path)
+    run.run_experiment(toy, 1, False, tmp_path)
+    found = run.read_records(toy, tmp_path)
+    assert (found.quick, len(found.found), found.aside) == (True, 2, 1)
+    assert "Of the full run there are 1 of 4 repetitions, which is less." in report.section(toy, tmp_path).how
+    run.run_experiment(toy, 2, False, tmp_path)
+    found = run.read_records(toy, tmp_path)
+    assert (found.quick, len(found.found), found.aside) == (False, 2, 0)
+
+
+def test_a_complete_run_of_one_repetition_is_preferred_to_any_quick_one(tmp_path):
+    exact = experiment(reps=1, quick_reps=2)
+    run.run_experiment(exact, None, True, tmp_path)
+    run.run_experiment(exact, None, False, tmp_path)
+    assert not run.read_records(exact, tmp_path).quick
 
 
 def test_an_experiment_without_its_data_is_skipped_and_others_run(tmp_path, monkeypatch, capsys):
@@ -208,9 +227,46 @@ def test_the_report_has_every_claim_with_records_and_marks_others_not_run(tmp_pa
         assert text.count("the mean of idle is small") == 1
         assert "✓ holds" in text
         assert "Not run." in text
-        assert "4 of 4 repetitions" in text
+        assert "Figure 0; 4 repetitions, " in text
     assert "(toy.png)" in markdown.read_text()
     assert (tmp_path / "toy.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_verdicts_of_an_incomplete_run_are_marked_and_counted_apart(tmp_path):
+    toy, done = experiment(), experiment("done")
+    run.run_experiment(toy, 3, False, tmp_path)
+    run.run_experiment(done, None, False, tmp_path)
+    markdown, page = (path.read_text() for path in report.write_report([toy, done], tmp_path))
+    for text in (markdown, page):
+        assert (
+            "2 claims: 2 hold, 0 hold with correction, 0 fail, 0 not run. Verdicts from incomplete runs, which may" in text
+        )
+        assert "which may change: 1." in text
+        assert "an incomplete run, verdicts may change: 3 of 4 repetitions" in text
+        assert text.count("(incomplete: 3 of 4 repetitions)") == 2
+    assert markdown.count("✓ holds (incomplete: 3 of 4 repetitions) |") == 1
+    assert "**✓ holds** (incomplete: 3 of 4 repetitions): a <note>" in markdown
+
+
+def test_one_repetition_of_several_gives_no_verdict(tmp_path):
+    toy, exact = experiment(), experiment("exact", reps=1)
+    for each in (toy, exact):
+        run.run_experiment(each, 1, False, tmp_path)
+    assert report.section(toy, tmp_path).findings[0][1].verdict == UNDECIDED
+    assert report.section(exact, tmp_path).findings[0][1].verdict == HOLDS
+    assert "Figure 0; 1 repetition, " in report.section(exact, tmp_path).how
+    for path in report.write_report([toy, exact], tmp_path):
+        text = path.read_text()
+        assert "2 claims: 1 holds, 0 hold with correction, 0 fail, 1 undecided, 0 not run." in text
+        assert "Verdicts from incomplete runs" not in text
+        assert "? undecided" in text
+        assert "one repetition has no standard error" in text
+
+
+def test_more_repetitions_than_planned_are_counted_without_the_plan(tmp_path):
+    toy = experiment()
+    run.run_experiment(toy, 6, False, tmp_path)
+    assert "; 6 repetitions, " in report.section(toy, tmp_path).how
 
 
 def test_the_page_needs_nothing_from_outside_and_escapes_what_it_shows(tmp_path):
@@ -242,6 +298,13 @@ def test_a_cell_is_compared_in_standard_errors_of_both_tables():
     assert gap.ours.mean == pytest.approx(0.13)
     assert gap.errors == pytest.approx(0.02 / np.sqrt(2 * error**2 + 0.0005**2 / 3))
     assert not cells.outside([gap])
+
+
+def test_a_single_repetition_is_not_compared_in_standard_errors():
+    records = [{"rmse": {"row": {"prox": 0.1}}}]
+    with pytest.raises(ValueError, match="a standard error takes 2 repetitions or more, got 1"):
+        cells.gaps(records, {"row": (110,)}, ("prox",), n_theirs=4)
+    assert str(cells.summary(np.array([0.1]))) == "100"
 
 
 @pytest.mark.parametrize(("printed", "verdict"), [(100, HOLDS), (200, FAILS)])

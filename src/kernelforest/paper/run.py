@@ -97,16 +97,22 @@ class Recorded(NamedTuple):
     found: Records  # in the order of the repetitions
     quick: bool
     seconds: float  # of one core, all repetitions
+    aside: int = 0  # full repetitions that are not among them
 
 
 def read_records(experiment: Experiment, out: Path) -> Recorded:
-    """Read the records of the full run, or of the quick one if there is no other."""
-    for quick in (False, True):
-        lines = _lines(records_path(experiment, quick, out))
-        if lines:
-            ordered = [lines[rep] for rep in sorted(lines)]
-            return Recorded([line["found"] for line in ordered], quick, sum(line["seconds"] for line in ordered))
-    return Recorded([], False, 0.0)
+    """Read the records of the full run, or of the quick one if that has more to say.
+
+    The full run is taken if it is complete, or has as many repetitions as the quick one or more: a full run that has just
+    begun does not hide a quick one that is done. How many full repetitions are left aside for it is counted.
+    """
+    full, quick = _lines(records_path(experiment, False, out)), {}
+    if len(full) < experiment.reps:
+        quick = _lines(records_path(experiment, True, out))
+    lines = quick if len(quick) > len(full) else full
+    ordered = [lines[rep] for rep in sorted(lines)]
+    found, seconds = [line["found"] for line in ordered], sum(line["seconds"] for line in ordered)
+    return Recorded(found, True, seconds, len(full)) if lines is quick else Recorded(found, False, seconds)
 
 
 def prepare(out: Path) -> None:
