@@ -56,8 +56,9 @@ def test_a_missing_file_is_named(tmp_path, monkeypatch):
 def test_another_file_of_the_same_name_is_refused(tmp_path, monkeypatch):
     (tmp_path / "tic.csv").write_text("a,y\nx,positive\n")
     monkeypatch.setenv("KERNELFOREST_DATA", str(tmp_path))
-    with pytest.raises(ValueError, match=r"tic\.csv must have the sha256 checksum 1589c8"):
+    with pytest.raises(ValueError, match=r"tic\.csv must have the sha256 checksum 1589c8") as refused:
         load_dataset("tic")
+    assert isinstance(refused.value, DatasetUnavailable)  # whoever can do without a data set can do without this one
 
 
 def test_without_network_the_message_says_what_to_set(monkeypatch):

@@ -21,6 +21,8 @@ from sklearn.ensemble import (
 )
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 from kernelforest import KernelForestClassifier
@@ -488,6 +490,17 @@ def test_our_own_classifier_gives_its_own_kernel():
 def test_what_is_no_forest_is_named(model):
     with pytest.raises(TypeError, match=f"fitted must be a fitted RandomForest.* got .*{type(model).__name__}"):
         ForestKernel.from_model(model, data()[0])
+
+
+def test_of_a_pipeline_the_last_step_is_asked_for_with_the_rows_it_saw():
+    X, y, _, _ = data()
+    pipeline = make_pipeline(StandardScaler(), RandomForestClassifier(3, random_state=0)).fit(X, y)
+    with pytest.raises(
+        TypeError, match=r"got a Pipeline: give its last step, pipeline\[-1\], .* pipeline\[:-1\]\.transform"
+    ):
+        ForestKernel.from_model(pipeline, X, y)
+    kernel = ForestKernel.from_model(pipeline[-1], pipeline[:-1].transform(X), y)
+    assert kernel.n_rows == len(X)
 
 
 def test_a_bagging_of_something_else_is_named():

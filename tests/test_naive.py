@@ -129,6 +129,8 @@ def test_the_printed_sum_is_no_probability():
 def test_p_strong_is_exact_for_numbers_of_draws_beyond_floating_point():
     assert comb(5000, 2500) > 10**1000
     assert p_strong(1, 4999, 2500) == 0.5
+    assert p_strong_sum(500, 5000, 700) == p_strong(500, 5000, 700)
+    assert p_strong_sum(0, 5000, 700) == 0.0
 
 
 # ---- partitions ----
@@ -279,6 +281,7 @@ def test_without_strong_features_the_kernel_is_breimans_for_every_mtry():
     for mtry in (1, 2, 3):
         assert np.allclose(proposition_kernel(z, 0, 3, mtry, 20), breiman_kernel(z, 20))
     assert np.allclose(breiman_kernel(z, 20), np.exp(-np.log(20) / 3 * z.sum(axis=1)))
+    assert breiman_kernel(0.3, 5) == breiman_kernel([0.3], 5) == pytest.approx(np.exp(-np.log(5) * 0.3))
 
 
 def test_a_forest_of_one_leaf_separates_nothing():

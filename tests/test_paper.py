@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 from sklearn.ensemble import RandomForestClassifier
 
-from kernelforest.datasets import DatasetUnavailable
+from kernelforest.cli import main
+from kernelforest.datasets import DatasetUnavailable, load_dataset
 from kernelforest.paper import cells, columns, report, run
-from kernelforest.paper.experiment import CORRECTED, FAILS, HOLDS, Claim, Experiment, Finding
+from kernelforest.paper.experiment import CORRECTED, FAILS, HOLDS, UNDECIDED, Claim, Experiment, Finding
 from kernelforest.paper.ledger import EXPERIMENTS, list_experiments
 
 ROWS = np.random.default_rng(0).uniform(-1.0, 1.0, (160, 3))
@@ -74,7 +75,7 @@ def test_an_interruption_leaves_whole_lines_and_the_run_goes_on_from_there(tmp_p
     monkeypatch.setitem(EXPERIMENTS, "toy", toy)
     with pytest.raises(KeyboardInterrupt):
         run.run(["toy"], None, False, tmp_path, 1)
-    assert "goes on where it was" in capsys.readouterr().err
+    assert "toy: interrupted: 2 of 4 repetitions are kept; the same command goes on\n" in capsys.readouterr().err
     assert len(run.read_records(toy, tmp_path).found) == 2
     run.run(["toy"], None, False, tmp_path, 1)
     assert calls == [0, 1, 2, 2, 3]
@@ -98,15 +99,101 @@ def test_quick_runs_have_files_of_their_own_and_full_records_are_preferred(tmp_p
     assert sorted(path.name for path in tmp_path.iterdir()) == ["toy-quick.jsonl", "toy.jsonl"]
 
 
+def test_a_full_run_that_has_begun_does_not_hide_a_quick_one_that_says_more(tmp_path):
+    toy = experiment()
+    run.run_experiment(toy, None, True, tmp_path)
+    run.run_experiment(toy, 1, False, tmp_path)
+    found = run.read_records(toy, tmp_path)
+    assert (found.quick, len(found.found), found.aside) == (True, 2, 1)
+    assert "Of the full run there are 1 of 4 repetitions, which is less." in report.section(toy, tmp_path).how
+    run.run_experiment(toy, 2, False, tmp_path)
+    found = run.read_records(toy, tmp_path)
+    assert (found.quick, len(found.found), found.aside) == (False, 2, 0)
+
+
+def test_a_complete_run_of_one_repetition_is_preferred_to_any_quick_one(tmp_path):
+    exact = experiment(reps=1, quick_reps=2)
+    run.run_experiment(exact, None, True, tmp_path)
+    run.run_experiment(exact, None, False, tmp_path)
+    assert not run.read_records(exact, tmp_path).quick
+
+
 def test_an_experiment_without_its_data_is_skipped_and_others_run(tmp_path, monkeypatch, capsys):
     def one(rep, quick):
         raise DatasetUnavailable("no data")
 
     monkeypatch.setitem(EXPERIMENTS, "poor", experiment("poor", one))
     monkeypatch.setitem(EXPERIMENTS, "toy", experiment())
-    run.run(["poor", "toy"], 1, False, tmp_path, 1)
+    assert run.run(["poor", "toy"], 1, False, tmp_path, 1) == ["poor"]
     assert "poor: skipped, no data" in capsys.readouterr().err
     assert [path.name for path in tmp_path.iterdir()] == ["toy.jsonl"]
+
+
+def test_the_exit_code_says_whether_something_was_skipped(tmp_path, monkeypatch, capsys):
+    folder = tmp_path / "data"
+    folder.mkdir()
+    (folder / "tic.csv").write_text("another,file\n")
+    monkeypatch.setenv("KERNELFOREST_DATA", str(folder))
+    for name, one in (("wrong", lambda rep, quick: load_dataset("tic")), ("toy", counted([]))):
+        monkeypatch.setitem(EXPERIMENTS, name, experiment(name, one))
+    command = ["paper", "run", "--threads", "1", "--out", str(tmp_path / "results")]
+    assert main([*command, "wrong", "toy"]) == 1
+    assert "wrong: skipped, tic.csv must have the sha256 checksum" in capsys.readouterr().err
+    assert main([*command, "toy"]) == 0
+    assert len(run.read_records(EXPERIMENTS["toy"], tmp_path / "results").found) == 4
+
+
+def test_an_interrupted_command_ends_with_one_line_and_130(tmp_path, monkeypatch, capsys):
+    def one(rep, quick):
+        if rep == 3:
+            raise KeyboardInterrupt
+        return {"value": rep}
+
+    monkeypatch.setitem(EXPERIMENTS, "toy", experiment(one=one))
+    assert main(["paper", "run", "toy", "--threads", "1", "--out", str(tmp_path)]) == 130
+    last = capsys.readouterr().err.splitlines()[-1]
+    assert last == "toy: interrupted: 3 of 4 repetitions are kept; the same command goes on"
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [b"not json", b"\x00\xff\xfe", b"[1, 2]", b"7", b'{"rep": 1, "seconds": 0.1}', b'{"found": {}, "seconds": 0.1}'],
+)
+@pytest.mark.parametrize("command", [["run", "toy"], ["report"]])
+def test_a_damaged_line_is_named_by_file_and_number(damage, command, tmp_path, monkeypatch, capsys):
+    toy = experiment()
+    monkeypatch.setitem(EXPERIMENTS, "toy", toy)
+    path = run.records_path(toy, False, tmp_path)
+    whole = b'{"rep": 0, "quick": false, "seconds": 0.1, "found": {"value": 7}}'
+    path.write_bytes(b"\n".join([whole, b"", damage, whole, b""]))
+    assert main(["paper", *command, "--out", str(tmp_path)]) == 1
+    what_to_do = "delete that line, or the file, and run it again"
+    assert capsys.readouterr().err == f"kernelforest: error: {path}, line 3 is no record of a repetition: {what_to_do}\n"
+    path.write_bytes(b"\n".join([whole, b"", b" ", whole, damage]))
+    assert run.read_records(toy, tmp_path).found == [{"value": 7}]
+
+
+@pytest.mark.parametrize("command", [["run", "toy"], ["report"]])
+@pytest.mark.parametrize("below", ["", "folder"])
+def test_results_that_cannot_be_kept_are_refused_at_once(below, command, tmp_path, monkeypatch, capsys):
+    calls = []
+    monkeypatch.setitem(EXPERIMENTS, "toy", experiment(one=counted(calls)))
+    (tmp_path / "file").touch()
+    out = tmp_path / "file" / below
+    assert main(["paper", *command, "--out", str(out)]) == 1
+    law = "out must be a folder that can be made and written to"
+    assert capsys.readouterr().err == f"kernelforest: error: {law}, got {str(out)!r}: name another\n"
+    assert not calls
+
+
+@pytest.mark.parametrize(("command", "name"), [(["run", "toy"], "toy.jsonl"), (["report"], "report.md")])
+def test_a_file_that_cannot_be_written_is_named(command, name, tmp_path, monkeypatch, capsys):
+    for other in list(EXPERIMENTS):
+        monkeypatch.delitem(EXPERIMENTS, other)
+    monkeypatch.setitem(EXPERIMENTS, "toy", experiment())
+    (tmp_path / name).mkdir()
+    assert main(["paper", *command, "--out", str(tmp_path)]) == 1
+    assert capsys.readouterr().err == f"kernelforest: error: {tmp_path / name} cannot be read or written: Is a directory\n"
 
 
 def test_unknown_names_and_repetitions_below_one_are_refused(tmp_path):
@@ -140,9 +227,46 @@ def test_the_report_has_every_claim_with_records_and_marks_others_not_run(tmp_pa
         assert text.count("the mean of idle is small") == 1
         assert "✓ holds" in text
         assert "Not run." in text
-        assert "4 of 4 repetitions" in text
+        assert "Figure 0; 4 repetitions, " in text
     assert "(toy.png)" in markdown.read_text()
     assert (tmp_path / "toy.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_verdicts_of_an_incomplete_run_are_marked_and_counted_apart(tmp_path):
+    toy, done = experiment(), experiment("done")
+    run.run_experiment(toy, 3, False, tmp_path)
+    run.run_experiment(done, None, False, tmp_path)
+    markdown, page = (path.read_text() for path in report.write_report([toy, done], tmp_path))
+    for text in (markdown, page):
+        assert (
+            "2 claims: 2 hold, 0 hold with correction, 0 fail, 0 not run. Verdicts from incomplete runs, which may" in text
+        )
+        assert "which may change: 1." in text
+        assert "an incomplete run, verdicts may change: 3 of 4 repetitions" in text
+        assert text.count("(incomplete: 3 of 4 repetitions)") == 2
+    assert markdown.count("✓ holds (incomplete: 3 of 4 repetitions) |") == 1
+    assert "**✓ holds** (incomplete: 3 of 4 repetitions): a <note>" in markdown
+
+
+def test_one_repetition_of_several_gives_no_verdict(tmp_path):
+    toy, exact = experiment(), experiment("exact", reps=1)
+    for each in (toy, exact):
+        run.run_experiment(each, 1, False, tmp_path)
+    assert report.section(toy, tmp_path).findings[0][1].verdict == UNDECIDED
+    assert report.section(exact, tmp_path).findings[0][1].verdict == HOLDS
+    assert "Figure 0; 1 repetition, " in report.section(exact, tmp_path).how
+    for path in report.write_report([toy, exact], tmp_path):
+        text = path.read_text()
+        assert "2 claims: 1 holds, 0 hold with correction, 0 fail, 1 undecided, 0 not run." in text
+        assert "Verdicts from incomplete runs" not in text
+        assert "? undecided" in text
+        assert "one repetition has no standard error" in text
+
+
+def test_more_repetitions_than_planned_are_counted_without_the_plan(tmp_path):
+    toy = experiment()
+    run.run_experiment(toy, 6, False, tmp_path)
+    assert "; 6 repetitions, " in report.section(toy, tmp_path).how
 
 
 def test_the_page_needs_nothing_from_outside_and_escapes_what_it_shows(tmp_path):
@@ -174,6 +298,13 @@ def test_a_cell_is_compared_in_standard_errors_of_both_tables():
     assert gap.ours.mean == pytest.approx(0.13)
     assert gap.errors == pytest.approx(0.02 / np.sqrt(2 * error**2 + 0.0005**2 / 3))
     assert not cells.outside([gap])
+
+
+def test_a_single_repetition_is_not_compared_in_standard_errors():
+    records = [{"rmse": {"row": {"prox": 0.1}}}]
+    with pytest.raises(ValueError, match="a standard error takes 2 repetitions or more, got 1"):
+        cells.gaps(records, {"row": (110,)}, ("prox",), n_theirs=4)
+    assert str(cells.summary(np.array([0.1]))) == "100"
 
 
 @pytest.mark.parametrize(("printed", "verdict"), [(100, HOLDS), (200, FAILS)])

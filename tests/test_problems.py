@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+
 import numpy as np
 import pytest
 from scipy.special import expit
@@ -92,10 +94,17 @@ def test_the_papers_problems_were_not_used_for_development():
     assert len(DEVELOPMENT) >= 10
 
 
-@pytest.mark.parametrize("n", [0, -1])
-def test_a_sample_without_rows_is_refused(n):
-    with pytest.raises(ValueError, match=f"n must be an integer >= 1, got {n}"):
+@pytest.mark.parametrize("n", [0, -1, 2.5, "a", None, True])
+def test_a_sample_without_a_whole_number_of_rows_is_refused(n):
+    with pytest.raises(ValueError, match=f"n must be an integer >= 1, got {n!r}"):
         PAPER["xor"].sample(n)
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_a_problem_comes_back_from_a_pickle(name):
+    again = pickle.loads(pickle.dumps(EVERY[name]))
+    for a, b in zip(again.sample(20, 6), EVERY[name].sample(20, 6), strict=True):
+        np.testing.assert_array_equal(a, b)
 
 
 def test_collections_cannot_be_changed():

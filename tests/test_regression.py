@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
-from scipy.sparse import csr_array
+from scipy.sparse import coo_matrix, csc_array, csr_array, dok_array, lil_array
 from sklearn.base import clone
 from sklearn.neighbors import KernelDensity
 from sklearn.utils.estimator_checks import parametrize_with_checks
@@ -194,6 +194,28 @@ def test_where_no_training_row_is_similar_the_answer_is_the_overall_share():
     assert model.predict_proba(csr_array((1, 4))).tolist() == [[0.25, 0.75]]
 
 
+@pytest.mark.parametrize("form", [csr_array, csc_array, lil_array, coo_matrix, dok_array])
+def test_a_kernel_may_be_sparse_in_any_form(form):
+    X, y, _ = circle(30)
+
+    def near(A, B):
+        return (np.abs(A[:, None, :] - B[None, :, :]).max(axis=2) < 20.0) * 1.0
+
+    plain = KernelRegression(near).fit(X, y).predict_proba(X)
+    assert (KernelRegression(lambda A, B: form(near(A, B))).fit(X, y).predict_proba(X) == plain).all()
+    assert (KernelRegression("precomputed").fit(form(near(X, X)), y).predict_proba(form(near(X, X))) == plain).all()
+
+
+@pytest.mark.parametrize("wrap", [np.asarray, csr_array])
+@pytest.mark.parametrize("factor", [2.0**1000, 2.0**1023, 2.0**-1000])
+def test_the_size_of_similarities_is_irrelevant(wrap, factor):
+    K = np.random.default_rng(0).uniform(0.5, 1.0, (6, 6))
+    y = [0, 1, 1, 0, 1, 0]
+    plain = KernelRegression("precomputed").fit(K, y).predict_proba(K)
+    assert (KernelRegression("precomputed").fit(wrap(factor * K), y).predict_proba(wrap(factor * K)) == plain).all()
+    assert (KernelRegression(lambda A, B: wrap(factor * K)).fit(K, y).predict_proba(K) == plain).all()
+
+
 def test_the_naive_kernel_is_that_of_proposition_1():
     S, W, mtry, M = 2, 3, 2, 40
     model = KernelRegression.from_naive(S, W, mtry, M)
@@ -220,6 +242,38 @@ def test_leaving_one_out_is_fitting_without_it(kernel):
             rest = np.arange(25) != i
             alone = KernelRegressor(kernel, bandwidth=bandwidth).fit(X[rest], y[rest]).predict(X[i : i + 1])
             assert found[step, i] == pytest.approx(alone[0], abs=1e-9)
+
+
+def clusters():
+    """Two clusters far apart, in each of which the label changes at a place that only a narrow kernel finds."""
+    rng = np.random.default_rng(0)
+    place = np.tile(np.linspace(0.0, 1e-6, 40), 2) + rng.uniform(0.0, 1e-9, 80)
+    return np.column_stack([place, np.repeat([0.0, 1e8], 40)]), (place > 5e-7).astype(int)
+
+
+@pytest.mark.parametrize("kernel", KINDS)
+def test_a_path_over_many_scales_reaches_both_ends(kernel):
+    X, y = clusters()
+    bandwidths = path_of_bandwidths(X, kernel)
+    assert bandwidths[0] >= 1e8
+    assert len(bandwidths) == 40
+    assert bandwidths[-1] <= 1e-6 / 39 / 4 * 1.1
+    assert bandwidths[:-1] / bandwidths[1:] == pytest.approx(bandwidths[0] / bandwidths[1])
+    model = KernelRegression(kernel).fit(X, y)
+    assert model.bandwidth_ < 1e-6
+    assert (model.predict(X) == y).mean() > 0.9
+
+
+@pytest.mark.parametrize("kernel", KINDS)
+def test_leaving_one_out_is_fitting_without_it_also_by_wider_steps(kernel):
+    X, y = clusters()
+    bandwidths = path_of_bandwidths(X, kernel)
+    found = leave_one_out(X, np.column_stack([y, np.ones(80)]).astype(float), kernel, bandwidths, np.arange(80), 1)
+    for step in (0, 11, 28, 39):
+        for i in (0, 19, 79):
+            rest = np.arange(80) != i
+            alone = KernelRegressor(kernel, bandwidth=bandwidths[step]).fit(X[rest], y[rest]).predict(X[i : i + 1])
+            assert found[step, i, 0] == pytest.approx(alone[0], abs=1e-9)
 
 
 @pytest.mark.parametrize("scoring", ["log_loss", "brier"])

@@ -18,22 +18,28 @@ from kernelforest import __version__
 from kernelforest.estimators import KernelForestClassifier
 from kernelforest.paper.ledger import list_experiments
 from kernelforest.paper.report import report
-from kernelforest.paper.run import run
+from kernelforest.paper.run import ResultsUnusable, run
 from kernelforest.scoring import score
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command; a reader that has seen enough, like head, ends it quietly."""
+    """Run a command; a reader that has seen enough, like head, ends it quietly, and so does Ctrl-C."""
     try:
-        _run_command(arguments)
+        code = _run_command(arguments)
         sys.stdout.flush()
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # nothing is left to be said at exit
         return 1
-    return 0
+    except KeyboardInterrupt:
+        return 130  # as shells count: 128 and the number of the signal
+    except ResultsUnusable as error:
+        print(f"kernelforest: error: {error}", file=sys.stderr)
+        return 1
+    return code
 
 
-def _run_command(arguments: Sequence[str] | None) -> None:
+def _run_command(arguments: Sequence[str] | None) -> int:
+    """Do what is asked; the exit code is 1 if something of it was skipped."""
     parser = argparse.ArgumentParser(prog="kernelforest", description="Random forest probabilities you can trust and trace.")
     parser.add_argument("--version", action="version", version=__version__)
     commands = parser.add_subparsers(dest="command", required=True)
@@ -46,11 +52,12 @@ def _run_command(arguments: Sequence[str] | None) -> None:
         print(list_experiments())
     elif options.action == "run":
         try:
-            run(options.names, options.reps, options.quick, options.out, options.threads)
+            return int(bool(run(options.names, options.reps, options.quick, options.out, options.threads)))
         except ValueError as error:
             parser.error(str(error))
     else:
         print("\n".join(str(page) for page in report(options.out)))
+    return 0
 
 
 def _add_paper(parser: argparse.ArgumentParser) -> None:

@@ -28,6 +28,10 @@ class DatasetUnavailable(RuntimeError):  # noqa: N818 - it is a state of the wor
     """The data set is neither in a folder nor to be had from OpenML now."""
 
 
+class WrongDataset(DatasetUnavailable, ValueError):  # noqa: N818
+    """What is there under the name of the data set is something else."""
+
+
 @dataclass(frozen=True, eq=False)
 class Dataset:
     """Rows, labels, and what the columns mean."""
@@ -161,7 +165,7 @@ def _from_folder(name: str, source: _Source, folder: Path) -> _Table:
     content = path.read_bytes()
     found = hashlib.sha256(content).hexdigest()
     if found != source.sha256:
-        raise ValueError(f"{path.name} must have the sha256 checksum {source.sha256}, got {found}: it is another file")
+        raise WrongDataset(f"{path.name} must have the sha256 checksum {source.sha256}, got {found}: it is another file")
     header, *rows = csv.reader(content.decode().splitlines())
     *columns, labels = (list(column) for column in zip(*rows, strict=True))
     return tuple(header[:-1]), columns, np.array(labels)
@@ -195,7 +199,7 @@ def _check_counts(name: str, source: _Source, columns: Sequence[Sequence[str]], 
     labels, rows = np.unique(y, return_counts=True)
     classes = dict(zip(labels.tolist(), rows.tolist(), strict=True))
     if len(columns) != source.n_features or classes != source.classes:
-        raise ValueError(
+        raise WrongDataset(
             f"{name} must have {source.n_features} features and rows per class {source.classes}, "
             f"got {len(columns)} features and {classes}"
         )

@@ -127,8 +127,9 @@ def p_strong_sum(S: int, W: int, mtry: int, printed: bool = False) -> float:
     (0.2, 0.6)
     """
     _check_features(S, W, mtry)
-    terms = (comb(S - 1, k - 1) * comb(W, mtry - k + printed) / k for k in range(1, min(S, mtry) + 1))
-    return sum(terms) / comb(S + W, mtry)
+    # C(S - 1, k - 1) / k = C(S, k) / S: all terms are whole numbers, and only their ratio has to fit a float
+    terms = (comb(S, k) * comb(W, mtry - k + printed) for k in range(1, min(S, mtry) + 1))
+    return sum(terms) / (S * comb(S + W, mtry)) if S else 0.0
 
 
 def naive_weights(S: int, W: int, mtry: int, M: int) -> Floats:
@@ -290,11 +291,13 @@ def poisson_kernel(z: ArrayLike, S: int, W: int, mtry: int, M: int) -> Floats:
 def breiman_kernel(z: ArrayLike, M: int) -> Floats:
     """Proposition 1 without strong features, as Breiman (2000) had it: exp(-log M / p times the sum of z).
 
-    >>> breiman_kernel([0.5, 0.5], M=4)
-    array(0.5)
+    A number is a point with one feature.
+
+    >>> breiman_kernel([0.5, 0.5], M=4), breiman_kernel(0.5, M=4)
+    (array(0.5), array(0.5))
     """
-    width = np.shape(z)[-1] if np.ndim(z) else 1
-    return proposition_kernel(z, 0, width, 1, M)
+    points = np.atleast_1d(z)
+    return proposition_kernel(points, 0, points.shape[-1], 1, M)
 
 
 # ---- Scornet's forests: every leaf is cut, `depth` times, along uniform features ----

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
+from numbers import Integral
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -48,8 +49,8 @@ class Problem:
 
     def sample(self, n: int, seed: Any = None) -> Sample:
         """Draw n rows; the same seed gives the same rows."""
-        if n < 1:
-            raise ValueError(f"n must be an integer >= 1, got {n}")
+        if not isinstance(n, Integral) or isinstance(n, bool) or n < 1:
+            raise ValueError(f"n must be an integer >= 1, got {n!r}")
         rng = np.random.default_rng(seed)
         X = self.rows(rng, n)
         p = self.probabilities(X)
@@ -95,6 +96,26 @@ def _circle(X: Array) -> Array:
     return np.asarray(np.clip((28.0 - np.hypot(X[:, 0], X[:, 1])) / 20.0, 0.0, 1.0))
 
 
+def _split(X: Array) -> Array:
+    return np.where(X[:, 0] < 0, 0.3, 0.7)
+
+
+def _xor(X: Array) -> Array:
+    return np.where(X[:, 0] * X[:, 1] < 0, 0.7, 0.3)
+
+
+def _logistic(X: Array) -> Array:
+    return _logit(X.sum(axis=1))
+
+
+def _logistic_one(X: Array) -> Array:
+    return _logit(3.0 * X[:, 0])
+
+
+def _logistic_two(X: Array) -> Array:
+    return _logit(2.0 * X[:, 0] + 2.0 * X[:, 1])
+
+
 def _ten(X: Array) -> Array:
     signs = np.array([-1.0, 1.0, -1.0, 1.0, -1.0, 1.0])
     return _logit(2.0 * (1.0 + X[:, :6] @ signs) * X[:, :6].sum(axis=1))
@@ -119,13 +140,37 @@ def _boxes(X: Array) -> Array:
     return np.where(inside, 0.97, 0.02)
 
 
+def _corner(X: Array) -> Array:
+    return np.where((X[:, :2] > -0.3).all(axis=1), 0.75, 0.25)
+
+
+def _waves(X: Array) -> Array:
+    return np.asarray(0.5 + 0.4 * np.sin(3 * X[:, 0]) * np.cos(2 * X[:, 1]))
+
+
 def _friedman(X: Array) -> Array:
     z = 10.0 * np.sin(np.pi * X[:, 0] * X[:, 1]) + 20.0 * (X[:, 2] - 0.5) ** 2 + 10.0 * X[:, 3] + 5.0 * X[:, 4]
     return _logit((z - 14.4) / 2.5)
 
 
+def _dense(X: Array) -> Array:
+    return _logit(0.35 * X.sum(axis=1) - 1.0)
+
+
+def _half_space(low: float, high: float, X: Array) -> Array:
+    return np.where(X @ np.arange(1.0, 7.0) > 0, high, low)
+
+
 def _credit(X: Array) -> Array:
     return np.asarray(np.where(X[:, 0] > 0, 0.8, 0.12) + 0.1 * np.tanh(X[:, 1] + X[:, 2] * X[:, 3]))
+
+
+def _rare(X: Array) -> Array:
+    return _logit(1.2 * X[:, 0] + 0.8 * X[:, 1] - X[:, 2] - 3.5)
+
+
+def _rare_step(X: Array) -> Array:
+    return np.where(X[:, 0] > 0.5, 0.3, 0.03)
 
 
 def _gaussians(X: Array) -> Array:
@@ -154,6 +199,10 @@ def _game(X: Array) -> Array:
     return np.asarray(B.all(axis=1).any(axis=1) | B.all(axis=2).any(axis=1), dtype=np.float64)
 
 
+def _noisy_game(X: Array) -> Array:
+    return np.asarray(0.05 + 0.9 * _game(X))
+
+
 def _three(X: Array) -> Array:
     z = np.column_stack([2.0 * X[:, 0], 2.0 * np.sin(3.0 * X[:, 1]), 1.5 * X[:, 0] * X[:, 2] - 0.5])
     return _softmax(1.5 * z)
@@ -164,6 +213,10 @@ def _rings(X: Array) -> Array:
     return np.asarray(0.1 + 0.6 * np.eye(4)[ring])
 
 
+def _nothing(X: Array) -> Array:
+    return np.full(len(X), 0.35)
+
+
 def _named(problems: list[Problem]) -> Mapping[str, Problem]:
     return MappingProxyType({problem.name: problem for problem in problems})
 
@@ -172,14 +225,14 @@ _square = partial(_uniform, 2, -1.0, 1.0)
 PAPER = _named(
     [
         Problem("circle", partial(_uniform, 2, -28.0, 28.0), _circle, "smooth"),
-        Problem("1d", _square, lambda X: np.where(X[:, 0] < 0, 0.3, 0.7), "sharp"),
-        Problem("1d-sparse", partial(_uniform, 50, -1.0, 1.0), lambda X: np.where(X[:, 0] < 0, 0.3, 0.7), "sharp, sparse"),
+        Problem("1d", _square, _split, "sharp"),
+        Problem("1d-sparse", partial(_uniform, 50, -1.0, 1.0), _split, "sharp, sparse"),
         Problem("10d", partial(_normal, 10), _ten, "smooth, interactions, little noise"),
-        Problem("logistic", partial(_uniform, 3, -1.0, 1.0), lambda X: _logit(X.sum(axis=1)), "smooth"),
-        Problem("xor", _square, lambda X: np.where(X[:, 0] * X[:, 1] < 0, 0.7, 0.3), "sharp, interaction"),
+        Problem("logistic", partial(_uniform, 3, -1.0, 1.0), _logistic, "smooth"),
+        Problem("xor", _square, _xor, "sharp, interaction"),
         Problem("kinked", _square, _kinked, "smooth, with a kink"),
-        Problem("logistic-2d", _square, lambda X: _logit(3.0 * X[:, 0]), "smooth"),
-        Problem("derivatives", partial(_uniform, 22, -1.0, 1.0), lambda X: _logit(2.0 * X[:, 0] + 2.0 * X[:, 1]), "smooth"),
+        Problem("logistic-2d", _square, _logistic_one, "smooth"),
+        Problem("derivatives", partial(_uniform, 22, -1.0, 1.0), _logistic_two, "smooth"),
     ]
 )
 DEVELOPMENT = _named(
@@ -187,51 +240,23 @@ DEVELOPMENT = _named(
         Problem("stairs", partial(_uniform, 5, -1.0, 1.0), _stairs, "sharp"),
         Problem("board", partial(_uniform, 3, -1.0, 1.0), _board, "sharp, interaction"),
         Problem("boxes", partial(_uniform, 8, -1.0, 1.0), _boxes, "sharp, little noise"),
-        Problem(
-            "corner",
-            partial(_uniform, 30, -1.0, 1.0),
-            lambda X: np.where((X[:, :2] > -0.3).all(axis=1), 0.75, 0.25),
-            "sharp, sparse",
-        ),
-        Problem(
-            "waves",
-            partial(_uniform, 4, -1.0, 1.0),
-            lambda X: 0.5 + 0.4 * np.sin(3 * X[:, 0]) * np.cos(2 * X[:, 1]),
-            "smooth",
-        ),
+        Problem("corner", partial(_uniform, 30, -1.0, 1.0), _corner, "sharp, sparse"),
+        Problem("waves", partial(_uniform, 4, -1.0, 1.0), _waves, "smooth"),
         Problem("friedman", partial(_uniform, 10, 0.0, 1.0), _friedman, "smooth, little noise"),
         Problem("friedman-sparse", partial(_uniform, 60, 0.0, 1.0), _friedman, "smooth, sparse"),
         Problem("gaussians", partial(_normal, 10), _gaussians, "smooth, dense"),
-        Problem(
-            "correlated",
-            partial(_normal, 20, correlation=0.8),
-            lambda X: _logit(0.35 * X.sum(axis=1) - 1.0),
-            "smooth, dense, correlated",
-        ),
-        Problem("half-space", partial(_normal, 6), lambda X: (X @ np.arange(1.0, 7.0) > 0).astype(np.float64), "no noise"),
-        Problem("flips", partial(_normal, 6), lambda X: np.where(X @ np.arange(1.0, 7.0) > 0, 0.88, 0.12), "wrong labels"),
+        Problem("correlated", partial(_normal, 20, correlation=0.8), _dense, "smooth, dense, correlated"),
+        Problem("half-space", partial(_normal, 6), partial(_half_space, 0.0, 1.0), "no noise"),
+        Problem("flips", partial(_normal, 6), partial(_half_space, 0.12, 0.88), "wrong labels"),
         Problem("credit", partial(_normal, 12, correlation=0.3), _credit, "one strong feature, others weak"),
-        Problem(
-            "rare",
-            partial(_normal, 8),
-            lambda X: _logit(1.2 * X[:, 0] + 0.8 * X[:, 1] - X[:, 2] - 3.5),
-            "imbalanced, smooth",
-        ),
-        Problem(
-            "rare-step", partial(_uniform, 20, -1.0, 1.0), lambda X: np.where(X[:, 0] > 0.5, 0.3, 0.03), "imbalanced, sharp"
-        ),
+        Problem("rare", partial(_normal, 8), _rare, "imbalanced, smooth"),
+        Problem("rare-step", partial(_uniform, 20, -1.0, 1.0), _rare_step, "imbalanced, sharp"),
         Problem("effects", partial(_levels, 6, 8), _effects, "categorical", tuple(range(6))),
         Problem("mixed", _mixed_rows, _mixed, "categorical and numeric", (0, 1, 2, 3)),
         Problem("game", partial(_levels, 12, 3), _game, "categorical, no noise", tuple(range(12))),
-        Problem(
-            "noisy-game",
-            partial(_levels, 12, 3),
-            lambda X: 0.05 + 0.9 * _game(X),
-            "categorical, wrong labels",
-            tuple(range(12)),
-        ),
+        Problem("noisy-game", partial(_levels, 12, 3), _noisy_game, "categorical, wrong labels", tuple(range(12))),
         Problem("three", partial(_uniform, 6, -1.0, 1.0), _three, "three classes, smooth"),
         Problem("rings", partial(_uniform, 4, -1.0, 1.0), _rings, "four classes, sharp"),
-        Problem("nothing", partial(_normal, 10), lambda X: np.full(len(X), 0.35), "no signal"),
+        Problem("nothing", partial(_normal, 10), _nothing, "no signal"),
     ]
 )

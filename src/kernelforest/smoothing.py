@@ -23,7 +23,7 @@ Floats = NDArray[np.float64]
 
 METRICS = {"laplace": "cityblock", "gaussian": "sqeuclidean"}
 _BLOCK = 2**19  # numbers in a block of K
-_RATIO = 2.0**0.5  # between the bandwidths of a path
+_RATIO = 2.0**0.5  # between the bandwidths of a path, unless it would have too many steps
 _MOST_STEPS = 40
 _STEEPEST = 1e300  # and not infinity, because the nearest row is at distance zero
 _PROBES = 500  # rows whose distances say where a path begins and ends
@@ -67,9 +67,9 @@ class Smoother:
     def _similar(self, points: Any) -> Any:
         """Lines of K, each up to a factor of its own."""
         if self.rows is None:
-            return points
+            return _below_one(points)
         if callable(self.kernel):
-            return check_similarities(self.kernel(points, self.rows), (len(points), len(self.rows)))
+            return _below_one(check_similarities(self.kernel(points, self.rows), (len(points), len(self.rows))))
         away = _relative_distances(points * self.weights, self.rows, METRICS[self.kernel])
         return _scaled(away, self.kernel, self.bandwidth, out=away)
 
@@ -79,10 +79,11 @@ def leave_one_out(
 ) -> Floats:
     """Averages at training rows without the row itself, (n_bandwidths, n_left_out, n_values).
 
-    The bandwidths fall by a factor of sqrt(2), so that every entry of K is the square of the one a step before (gaussian) or
+    Where the bandwidths fall by a factor of sqrt(2), every entry of K is the square of the one a step before (gaussian) or
     two (laplace): few exponentials are taken. Squaring k times costs k of the 52 bits.
     """
-    stride = 2 if kernel == "laplace" else 1
+    squares = np.allclose(bandwidths[:-1], _RATIO * bandwidths[1:])
+    stride = len(bandwidths) if not squares else 2 if kernel == "laplace" else 1
     out = np.zeros((len(bandwidths), len(left_out), table.shape[1]))
 
     def block(part: slice) -> None:
@@ -101,6 +102,8 @@ def leave_one_out(
 def path_of_bandwidths(rows: Floats, kernel: str) -> Floats:
     """From four times a typical distance, where all rows count, by sqrt(2) to a quarter of a typical one to the next row.
 
+    Steps are wider where 40 of them would not reach the end, as with clusters that are far apart and narrow.
+
     >>> path_of_bandwidths(np.array([[0.0], [1.0]]), "laplace").round(2)
     array([4.  , 2.83, 2.  , 1.41, 1.  , 0.71, 0.5 , 0.35, 0.25])
     """
@@ -118,8 +121,10 @@ def path_of_bandwidths(rows: Floats, kernel: str) -> Floats:
     between = between[(between > 0.0) & (between < np.inf)]
     narrowest = float(np.median(known)) ** power / 4.0
     widest = max(narrowest, 4.0 * float(np.median(between if len(between) else known)) ** power)
-    n_steps = (np.log(widest) - np.log(narrowest)) / np.log(_RATIO)
-    return np.asarray(widest / _RATIO ** np.arange(min(_MOST_STEPS, 1 + int(np.ceil(n_steps - 1e-9)))))
+    n_steps = 1 + int(np.ceil((np.log(widest) - np.log(narrowest)) / np.log(_RATIO) - 1e-9))
+    if n_steps > _MOST_STEPS:
+        return np.geomspace(widest, narrowest, _MOST_STEPS)
+    return np.asarray(widest / _RATIO ** np.arange(n_steps))
 
 
 def choose_rows(n_rows: int, most: int) -> NDArray[np.intp]:
@@ -130,14 +135,31 @@ def choose_rows(n_rows: int, most: int) -> NDArray[np.intp]:
 
 
 def check_similarities(similar: Any, shape: tuple[int, int]) -> Any:
-    """Check a matrix that a user's kernel returned, or that was precomputed."""
+    """Check a matrix that a user's kernel returned, or that was precomputed; sparse ones become CSR, others arrays."""
     if np.shape(similar) != shape:
         raise ValueError(f"kernel must return a matrix of shape {shape}, got {np.shape(similar)}")
-    entries = similar.data if hasattr(similar, "tocsr") else np.asarray(similar)
+    similar = similar.tocsr() if hasattr(similar, "tocsr") else np.asarray(similar)
+    entries = similar.data if hasattr(similar, "tocsr") else similar
     wrong = ~((entries >= 0.0) & (entries < np.inf))
     if wrong.any():
         raise ValueError(f"kernel must be finite and >= 0, got {entries[wrong].ravel()[0]}")
     return similar
+
+
+def _below_one(similar: Any) -> Any:
+    """Divide each line by a power of two, which changes no digit: its largest entry is below one, and no sum overflows.
+
+    >>> _below_one(np.array([[1e308, 1e308], [0.0, 3.0]])).sum(axis=1)
+    array([1.11253693, 0.75      ])
+    """
+    sparse = hasattr(similar, "tocsr")
+    largest = similar.max(axis=1).toarray().ravel() if sparse else similar.max(axis=1)
+    factor = np.ldexp(1.0, np.minimum(-np.frexp(largest)[1], 1000))
+    if not sparse:
+        return similar * factor[:, None]
+    scaled = similar.astype(np.float64)
+    scaled.data *= np.repeat(factor, np.diff(scaled.indptr))
+    return scaled
 
 
 def _relative_distances(points: Floats, rows: Floats, metric: str, own: NDArray[np.intp] | None = None) -> Floats:

@@ -25,6 +25,7 @@ from sklearn.ensemble import (
     RandomForestRegressor,
 )
 from sklearn.exceptions import NotFittedError
+from sklearn.pipeline import Pipeline
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 from sklearn.utils import check_array, get_tags
 from sklearn.utils.validation import check_is_fitted, column_or_1d
@@ -114,6 +115,11 @@ def _source(fitted: Any, threads: int) -> Source:
         return _from_lightgbm(fitted, threads)
     if "xgboost" in libraries and hasattr(type(fitted), "predict"):
         return _from_xgboost(fitted, threads)
+    if isinstance(fitted, Pipeline):
+        raise TypeError(
+            "fitted must be a forest, got a Pipeline: give its last step, pipeline[-1], and as X_train what the steps "
+            "before make of the rows, pipeline[:-1].transform(X_train)"
+        )
     raise TypeError(f"fitted must be {ACCEPTED}; got {type(fitted).__module__}.{type(fitted).__qualname__}")
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelforest.paper.columns import ADDED_COLUMNS, PAPER_COLUMNS
-from kernelforest.paper.experiment import FAILS, HOLDS, Finding, Records
+from kernelforest.paper.experiment import FAILS, HOLDS, Finding, Records, known
 
 Array = NDArray[np.float64]
 Table = Mapping[str, Sequence[int]]  # a row's name -> cells in thousandths
@@ -22,7 +22,7 @@ class Mean(NamedTuple):
     """A mean and its standard error."""
 
     mean: float
-    error: float  # infinite if there is one repetition only
+    error: float  # NaN of a single repetition
 
     def __str__(self) -> str:
         """In thousandths."""
@@ -51,7 +51,7 @@ def values(records: Records, row: str, column: str) -> Array:
 def summary(numbers: Array) -> Mean:
     """Mean and standard error over repetitions."""
     n = len(numbers)
-    return Mean(float(numbers.mean()), float(numbers.std(ddof=1) / np.sqrt(n)) if n > 1 else float("inf"))
+    return Mean(float(numbers.mean()), float(numbers.std(ddof=1) / np.sqrt(n)) if n > 1 else np.nan)
 
 
 def rows_of(records: Records, rows: Sequence[str]) -> list[str]:
@@ -88,7 +88,7 @@ def gaps(records: Records, table: Table, columns: Sequence[str], n_theirs: int, 
         for column, cell in zip(columns, table[row], strict=True):
             numbers = values(records, row, column)
             ours, theirs = summary(numbers), cell / 1000
-            spread = ours.error * np.sqrt(len(numbers) / n_theirs)
+            spread = known(ours.error) * np.sqrt(len(numbers) / n_theirs)
             combined = float(np.sqrt(ours.error**2 + max(spread, least) ** 2 + ROUNDING**2))
             found.append(Gap(f"{row} {column}", ours, theirs, (ours.mean - theirs) / combined))
     return found

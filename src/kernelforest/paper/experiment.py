@@ -4,18 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from math import isnan
 from typing import Any, NamedTuple
 
-HOLDS, CORRECTED, FAILS = "holds", "holds with correction", "fails"
+HOLDS, CORRECTED, FAILS, UNDECIDED = "holds", "holds with correction", "fails", "undecided"
 Records = Sequence[dict[str, Any]]  # one per repetition, as they come back from JSON
 
 
 class Finding(NamedTuple):
     """What was found for a claim."""
 
-    verdict: str  # HOLDS, CORRECTED or FAILS
+    verdict: str  # HOLDS, CORRECTED, FAILS or UNDECIDED
     ours: str  # our numbers with standard errors, as they are printed
-    note: str = ""  # what the correction is, or why it fails
+    note: str = ""  # what the correction is, or why it fails or is undecided
+
+
+def known(error: float) -> float:
+    """A standard error that a verdict may rest on; it is NaN, and refused, of a single repetition."""
+    if isnan(error):
+        raise ValueError("a standard error takes 2 repetitions or more, got 1")
+    return error
 
 
 @dataclass(frozen=True)
@@ -45,3 +53,9 @@ class Experiment:
     draw: Callable[[Records, Any], None] | None = None  # onto a matplotlib figure
     size: tuple[float, float] = (7.0, 4.0)  # of the figure, in inches
     tables: Callable[[Records], list[tuple[str, list[str], list[list[str]]]]] | None = None  # titles, headers, lines
+
+    def judge(self, claim: Claim, records: Records) -> Finding:
+        """Judge a claim, but not by one repetition where there should be several: that has no standard error."""
+        if len(records) == 1 and self.reps > 1:
+            return Finding(UNDECIDED, "–", "one repetition has no standard error")
+        return claim.judge(records)

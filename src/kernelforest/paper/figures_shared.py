@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from kernelforest.estimators import KernelForestClassifier
 from kernelforest.kernel import ForestKernel
-from kernelforest.paper.experiment import Records
+from kernelforest.paper.experiment import Records, known
 
 Floats = NDArray[np.float64]
 AWAY = np.linspace(-0.4, 0.4, 33)  # from x0, of level sets
@@ -32,8 +32,8 @@ class Mean(NamedTuple):
 
     @property
     def margin(self) -> float:
-        """Two standard errors; none if they are not known."""
-        return 0.0 if np.isnan(self.error) else 2.0 * self.error
+        """Two standard errors."""
+        return 2.0 * known(self.error)
 
     def is_near(self, value: float, tolerance: float) -> bool:
         """Whether a value is within the tolerance, give or take two standard errors."""

@@ -72,7 +72,7 @@ def judge_junk_falls(records: Records) -> Finding:
 def first_rise(sizes: Any) -> int | None:
     """The first step that goes up by more than two standard errors.
 
-    >>> first_rise(np.array([[3.0, 2.0, 2.5]])), first_rise(np.array([[3.0, 2.0, 1.0]]))
+    >>> first_rise(np.array([[3.0, 2.0, 2.5]] * 2)), first_rise(np.array([[3.0, 2.0, 1.0]] * 2))
     (1, None)
     """
     steps = [mean(step) for step in np.diff(sizes, axis=1).T]
@@ -161,7 +161,7 @@ SPAM = Experiment(
         ),
     ),
     10,
-    1,
+    2,
     2.5,
     one_spam,
     draw_spam,

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from kernelforest.paper.experiment import CORRECTED, FAILS, HOLDS, Claim, Experiment, Finding
+from kernelforest.paper.experiment import CORRECTED, FAILS, HOLDS, UNDECIDED, Claim, Experiment, Finding
 from kernelforest.paper.ledger import EXPERIMENTS
-from kernelforest.paper.run import Recorded, read_records
+from kernelforest.paper.run import Recorded, prepare, read_records, usable
 
 TITLE = "Olson and Wyner (2018), run again"
 LEAD = (
@@ -20,7 +20,7 @@ LEAD = (
     "Numbers after ± are standard errors over repetitions."
 )
 DPI = 150  # of the figures, enough for print
-MARKS = {HOLDS: "✓", CORRECTED: "≈", FAILS: "✗"}  # a mark and a word: colour says nothing that they do not
+MARKS = {HOLDS: "✓", CORRECTED: "≈", FAILS: "✗", UNDECIDED: "?"}  # a mark and a word: colour says nothing that they do not
 STYLE = """
 body { font: 16px/1.5 Georgia, serif; color: #222; max-width: 62rem; margin: 2rem auto; padding: 0 1rem; }
 h1, h2, h3 { font-family: Helvetica, Arial, sans-serif; line-height: 1.2; }
@@ -37,6 +37,7 @@ img { max-width: 100%; height: auto; }
 .holds { color: #004b75; border-color: #0072b2; background: #e3f0f8; }
 .corrected { color: #6b4a00; border-color: #e69f00; background: #fdf3dc; border-style: dashed; }
 .fails { color: #8a3500; border-color: #d55e00; background: #fbe6da; border-style: double; }
+.undecided { color: #444; border-color: #777; background: #f2f2f2; border-style: dotted; }
 .small { color: #555; font-size: .875em; }
 @media print {
   body { font-size: 10pt; max-width: none; margin: 0; }
@@ -67,12 +68,31 @@ class Section:
         """How much of it was run."""
         if not self.was_run:
             return "Not run."
-        quick = "a quick run, too small to judge by: " if self.recorded.quick else ""
-        n = len(self.recorded.found)
-        whole = self.experiment.quick_reps if self.recorded.quick else self.experiment.reps
-        seconds = self.recorded.seconds
+        caution = "a quick run, too small to judge by: " if self.recorded.quick else ""
+        caution = "an incomplete run, verdicts may change: " if self.is_incomplete else caution
+        seconds, aside = self.recorded.seconds, self.recorded.aside
         spent = f"{seconds / 60:.1f} minutes" if seconds >= 60 else f"{seconds:.0f} seconds"
-        return f"{self.experiment.where}; {quick}{n} of {whole} repetitions, {spent} of one core."
+        left = f" Of the full run there are {aside} of {self.experiment.reps} repetitions, which is less." if aside else ""
+        return f"{self.experiment.where}; {caution}{self.repetitions}, {spent} of one core.{left}"
+
+    @property
+    def is_incomplete(self) -> bool:
+        """Whether a full run was begun and not finished."""
+        return self.was_run and not self.recorded.quick and len(self.recorded.found) < self.experiment.reps
+
+    @property
+    def repetitions(self) -> str:
+        """How many repetitions there are, and of how many if some are missing."""
+        n = len(self.recorded.found)
+        planned = self.experiment.quick_reps if self.recorded.quick else self.experiment.reps
+        return f"{n} of {planned} repetitions" if n < planned else f"{n} repetition{'s' if n > 1 else ''}"
+
+    @property
+    def suffix(self) -> str:
+        """What is said beside a verdict that is not one of a full run."""
+        if self.recorded.quick:
+            return " (quick run)"
+        return f" (incomplete: {self.repetitions})" if self.is_incomplete else ""
 
 
 def report(out: str | Path) -> tuple[Path, Path]:
@@ -82,15 +102,20 @@ def report(out: str | Path) -> tuple[Path, Path]:
 
 def write_report(experiments: Iterable[Experiment], out: Path) -> tuple[Path, Path]:
     """Write the page of these experiments."""
+    prepare(out)
     sections = [section(experiment, out) for experiment in experiments]
-    out.mkdir(parents=True, exist_ok=True)
     for part in sections:
         if part.picture:
-            (out / f"{part.experiment.name}.png").write_bytes(part.picture)
+            _write(out / f"{part.experiment.name}.png", part.picture)
     written = out / "report.md", out / "report.html"
-    written[0].write_text(as_markdown(sections), encoding="utf-8")
-    written[1].write_text(as_html(sections), encoding="utf-8")
+    _write(written[0], as_markdown(sections).encode())
+    _write(written[1], as_html(sections).encode())
     return written
+
+
+def _write(path: Path, content: bytes) -> None:
+    with usable(path):
+        path.write_bytes(content)
 
 
 def section(experiment: Experiment, out: Path) -> Section:
@@ -98,7 +123,7 @@ def section(experiment: Experiment, out: Path) -> Section:
     recorded = read_records(experiment, out)
     if not recorded.found:
         return Section(experiment, recorded, (), (), b"")
-    findings = tuple((claim, claim.judge(recorded.found)) for claim in experiment.claims)
+    findings = tuple((claim, experiment.judge(claim, recorded.found)) for claim in experiment.claims)
     tables = tuple(experiment.tables(recorded.found)) if experiment.tables else ()
     return Section(experiment, recorded, findings, tables, _picture(experiment, recorded))
 
@@ -116,13 +141,20 @@ def _picture(experiment: Experiment, recorded: Recorded) -> bytes:
 
 
 def counts(sections: Sequence[Section]) -> str:
-    """How many claims hold, hold with a correction, fail, and were not judged."""
+    """How many claims hold, hold with a correction, fail, and were not judged; and how many verdicts are to be doubted."""
     verdicts = [finding.verdict for part in sections for _, finding in part.findings]
     waiting = sum(len(part.experiment.claims) for part in sections if not part.was_run)
-    found = ", ".join(f"{verdicts.count(verdict)} {_plural(verdict, verdicts.count(verdict))}" for verdict in MARKS)
-    quick = sum(len(part.findings) for part in sections if part.recorded.quick)
+    shown = [verdict for verdict in MARKS if verdict != UNDECIDED or UNDECIDED in verdicts]
+    found = ", ".join(f"{verdicts.count(verdict)} {_plural(verdict, verdicts.count(verdict))}" for verdict in shown)
+    quick = _n_verdicts(part for part in sections if part.recorded.quick)
+    incomplete = _n_verdicts(part for part in sections if part.is_incomplete)
     caution = f" Verdicts from quick runs, too small to judge by: {quick}." if quick else ""
+    caution += f" Verdicts from incomplete runs, which may change: {incomplete}." if incomplete else ""
     return f"{len(verdicts) + waiting} claims: {found}, {waiting} not run.{caution}"
+
+
+def _n_verdicts(sections: Iterable[Section]) -> int:
+    return sum(finding.verdict != UNDECIDED for part in sections for _, finding in part.findings)
 
 
 def _plural(verdict: str, n: int) -> str:
@@ -141,8 +173,8 @@ class Line(NamedTuple):
 def _ledger(sections: Sequence[Section]) -> list[Line]:
     lines: list[Line] = []
     for part in sections:
-        found, suffix = dict(part.findings), " (quick run)" if part.recorded.quick else ""
-        lines += [Line(claim, part.experiment.name, found.get(claim), suffix) for claim in part.experiment.claims]
+        found = dict(part.findings)
+        lines += [Line(claim, part.experiment.name, found.get(claim), part.suffix) for claim in part.experiment.claims]
     return lines
 
 
@@ -170,7 +202,7 @@ def _markdown_section(part: Section) -> list[str]:
     if not part.was_run:
         return blocks
     claims = [
-        [f"{claim.says} ({claim.where})", claim.paper, finding.ours, _noted(finding), claim.tolerance]
+        [f"{claim.says} ({claim.where})", claim.paper, finding.ours, _noted(finding, part.suffix), claim.tolerance]
         for claim, finding in part.findings
     ]
     blocks.append(_pipes(CLAIM_HEAD, claims))
@@ -185,8 +217,8 @@ def _mark(verdict: str) -> str:
     return f"{MARKS[verdict]} {verdict}"
 
 
-def _noted(finding: Finding) -> str:
-    return f"**{_mark(finding.verdict)}**" + (f": {finding.note}" if finding.note else "")
+def _noted(finding: Finding, suffix: str) -> str:
+    return f"**{_mark(finding.verdict)}**{suffix}" + (f": {finding.note}" if finding.note else "")
 
 
 def _pipes(header: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
@@ -224,7 +256,7 @@ def _html_section(part: Section) -> str:
                 f'{_text(claim.says)} <span class="small">({_text(claim.where)})</span>',
                 _text(claim.paper),
                 _text(finding.ours),
-                _badge(finding) + (f"<br>{_text(finding.note)}" if finding.note else ""),
+                _badge(finding) + part.suffix + (f"<br>{_text(finding.note)}" if finding.note else ""),
                 _text(claim.tolerance),
             ]
             for claim, finding in part.findings
@@ -242,7 +274,7 @@ def _html_section(part: Section) -> str:
 def _badge(finding: Finding | None) -> str:
     if finding is None:
         return "not run"
-    look = {HOLDS: "holds", CORRECTED: "corrected", FAILS: "fails"}[finding.verdict]
+    look = {HOLDS: "holds", CORRECTED: "corrected", FAILS: "fails", UNDECIDED: "undecided"}[finding.verdict]
     return f'<span class="verdict {look}">{_mark(finding.verdict)}</span>'
 
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,10 +19,15 @@ from kernelforest.paper.experiment import Experiment, Records
 from kernelforest.paper.ledger import chosen
 
 BAR = 30  # characters
+PARTS: dict[str, type | tuple[type, ...]] = {"rep": int, "found": dict, "seconds": (int, float)}  # of a line, as it is read
 
 
-def run(names: Sequence[str], reps: int | None, quick: bool, out: str | Path, workers: int) -> None:
-    """Run experiments, or what is left of them; "all" means all.
+class ResultsUnusable(RuntimeError):  # noqa: N818 - as DatasetUnavailable
+    """A file or the folder of the results cannot be read or written; the message says which, and what to do."""
+
+
+def run(names: Sequence[str], reps: int | None, quick: bool, out: str | Path, workers: int) -> list[str]:
+    """Run experiments, or what is left of them; "all" means all. The names of those without their data come back.
 
     Parameters
     ----------
@@ -38,21 +45,27 @@ def run(names: Sequence[str], reps: int | None, quick: bool, out: str | Path, wo
     """
     if reps is not None and reps < 1:
         raise ValueError(f"reps must be an integer >= 1 or None, got {reps}")
+    skipped = []
     for experiment in chosen(list(names)):
         try:
             run_experiment(experiment, reps, quick, Path(out), workers)
         except DatasetUnavailable as error:
+            skipped.append(experiment.name)
             print(f"\n{experiment.name}: skipped, {error}", file=sys.stderr)
         except KeyboardInterrupt:
-            print(f"\n{experiment.name}: stopped; the same command goes on where it was", file=sys.stderr)
+            wanted = _wanted(experiment, reps, quick)
+            kept = sum(rep < wanted for rep in _lines(records_path(experiment, quick, Path(out))))
+            said = f"interrupted: {kept} of {wanted} repetitions are kept; the same command goes on"
+            print(f"\n{experiment.name}: {said}", file=sys.stderr)
             raise
+    return skipped
 
 
 def run_experiment(experiment: Experiment, reps: int | None, quick: bool, out: Path, workers: int = 1) -> None:
     """Run the repetitions that are not on record yet."""
     path = records_path(experiment, quick, out)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    wanted = reps or (experiment.quick_reps if quick else experiment.reps)
+    prepare(out)
+    wanted = _wanted(experiment, reps, quick)
     there = _lines(path)
     todo = [rep for rep in range(wanted) if rep not in there]
     _drop_torn_line(path)
@@ -60,10 +73,14 @@ def run_experiment(experiment: Experiment, reps: int | None, quick: bool, out: P
     _show(experiment.name, wanted - len(todo), wanted, "")
     jobs = (delayed(_repetition)(experiment.one, rep, quick) for rep in todo)
     for done, line in enumerate(Parallel(workers, return_as="generator_unordered")(jobs), 1):
-        with path.open("a", encoding="utf-8") as file:
+        with usable(path), path.open("a", encoding="utf-8") as file:
             file.write(f"{line}\n")  # in one piece: whole, or torn and last
         _show(experiment.name, wanted - len(todo) + done, wanted, _left(start, done, len(todo)))
     print(file=sys.stderr)
+
+
+def _wanted(experiment: Experiment, reps: int | None, quick: bool) -> int:
+    return reps or (experiment.quick_reps if quick else experiment.reps)
 
 
 def _repetition(one: Callable[[int, bool], dict[str, Any]], rep: int, quick: bool) -> str:
@@ -80,16 +97,42 @@ class Recorded(NamedTuple):
     found: Records  # in the order of the repetitions
     quick: bool
     seconds: float  # of one core, all repetitions
+    aside: int = 0  # full repetitions that are not among them
 
 
 def read_records(experiment: Experiment, out: Path) -> Recorded:
-    """Read the records of the full run, or of the quick one if there is no other."""
-    for quick in (False, True):
-        lines = _lines(records_path(experiment, quick, out))
-        if lines:
-            ordered = [lines[rep] for rep in sorted(lines)]
-            return Recorded([line["found"] for line in ordered], quick, sum(line["seconds"] for line in ordered))
-    return Recorded([], False, 0.0)
+    """Read the records of the full run, or of the quick one if that has more to say.
+
+    The full run is taken if it is complete, or has as many repetitions as the quick one or more: a full run that has just
+    begun does not hide a quick one that is done. How many full repetitions are left aside for it is counted.
+    """
+    full, quick = _lines(records_path(experiment, False, out)), {}
+    if len(full) < experiment.reps:
+        quick = _lines(records_path(experiment, True, out))
+    lines = quick if len(quick) > len(full) else full
+    ordered = [lines[rep] for rep in sorted(lines)]
+    found, seconds = [line["found"] for line in ordered], sum(line["seconds"] for line in ordered)
+    return Recorded(found, True, seconds, len(full)) if lines is quick else Recorded(found, False, seconds)
+
+
+def prepare(out: Path) -> None:
+    """Make the folder of the results, before anything is computed for it."""
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        writable = os.access(out, os.W_OK)
+    except OSError:
+        writable = False
+    if not writable:
+        raise ResultsUnusable(f"out must be a folder that can be made and written to, got {str(out)!r}: name another")
+
+
+@contextmanager
+def usable(path: Path) -> Iterator[None]:
+    """Name the file of the results that the system refuses to read or write."""
+    try:
+        yield
+    except OSError as error:
+        raise ResultsUnusable(f"{path} cannot be read or written: {error.strerror or error}") from error
 
 
 def records_path(experiment: Experiment, quick: bool, out: Path) -> Path:
@@ -99,19 +142,33 @@ def records_path(experiment: Experiment, quick: bool, out: Path) -> Path:
 
 def _lines(path: Path) -> dict[int, dict[str, Any]]:
     """Lines by repetition; what follows the last line end was torn off by an interruption and is ignored."""
-    if not path.exists():
-        return {}
-    *whole, _torn = path.read_text(encoding="utf-8").split("\n")
-    lines = [json.loads(line) for line in whole]
+    with usable(path):
+        if not path.exists():
+            return {}
+        *whole, _torn = path.read_bytes().split(b"\n")
+    lines = [_line(path, number, text) for number, text in enumerate(whole, 1) if text.strip()]
     return {line["rep"]: line for line in lines}
 
 
+def _line(path: Path, number: int, text: bytes) -> dict[str, Any]:
+    try:
+        line = json.loads(text.decode())
+    except ValueError:
+        line = None
+    if not isinstance(line, dict) or not all(isinstance(line.get(part), kind) for part, kind in PARTS.items()):
+        raise ResultsUnusable(
+            f"{path}, line {number} is no record of a repetition: delete that line, or the file, and run it again"
+        )
+    return line
+
+
 def _drop_torn_line(path: Path) -> None:
-    if path.exists():
-        content = path.read_bytes()
-        kept = content[: content.rfind(b"\n") + 1]
-        if len(kept) < len(content):
-            path.write_bytes(kept)
+    with usable(path):
+        if path.exists():
+            content = path.read_bytes()
+            kept = content[: content.rfind(b"\n") + 1]
+            if len(kept) < len(content):
+                path.write_bytes(kept)
 
 
 def _plain(value: Any) -> Any:

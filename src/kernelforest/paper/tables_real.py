@@ -64,7 +64,7 @@ class Comparison(NamedTuple):
     row: str
     mtry: str
     gap: Mean  # class minus reg
-    p: float
+    p: float  # NaN of a single repetition, or of no difference at all
 
     def __str__(self) -> str:
         """As it is printed in a finding."""
@@ -121,7 +121,7 @@ def paired_tests(records: Records) -> list[Comparison]:
     for row in rows_of(records, list(PRINTED)):
         for mtry in ("p/3", "√p"):
             pair = f"class {mtry}", f"reg {mtry}"
-            p = float(ttest_rel(*(values(records, row, column) for column in pair)).pvalue) if len(records) > 1 else 1.0
+            p = float(ttest_rel(*(values(records, row, column) for column in pair)).pvalue) if len(records) > 1 else np.nan
             tests.append(Comparison(row, mtry, margin(records, row, *pair), p))
     return tests
 
@@ -158,7 +158,7 @@ def _largest_type(records: Records, row: str) -> float:
 def _tables(records: Records) -> list[tuple[str, list[str], list[list[str]]]]:
     junk = records[0]["junk"]
     title = f"Root mean squared difference to the labels × 1000, {junk} junk predictors: ours ± standard error (paper)"
-    tests = [[t.row, t.mtry, _signed(t.gap), f"{t.p:.2g}"] for t in paired_tests(records)]
+    tests = [[t.row, t.mtry, _signed(t.gap), "–" if np.isnan(t.p) else f"{t.p:.2g}"] for t in paired_tests(records)]
     caution = "Class minus reg × 1000, paired t-test (splits share rows, so that the p-values are too small)"
     return [(title, *lines(records, list(PRINTED), PRINTED)), (caution, ["set", "mtry", "difference", "p"], tests)]
 
