@@ -187,7 +187,9 @@ def _unmasked(X: Any) -> Any:
         return X
     if X.dtype.kind in "fiub":
         return np.ma.filled(X.astype(np.float64), np.nan)
-    return np.where(np.ma.getmaskarray(X), None, np.ma.getdata(X).astype(object))
+    filled = np.ma.getdata(X).astype(object)
+    filled[np.ma.getmaskarray(X)] = None
+    return filled
 
 
 def _is_plain(X: Any) -> bool:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelforest.paper.columns import ADDED_COLUMNS, PAPER_COLUMNS
+from kernelforest.paper.columns import ADDED_COLUMNS, ADDED_NOTES, PAPER_COLUMNS
 from kernelforest.paper.experiment import FAILS, HOLDS, Finding, Records, known
 
 Array = NDArray[np.float64]
@@ -106,11 +106,25 @@ def print_gaps(found: Sequence[Gap]) -> str:
     return f"{len(found) - len(far)} of {len(found)} cells within 2 combined standard errors; furthest: {furthest}"
 
 
+def agree(found: Sequence[Gap]) -> bool:
+    """Whether nine of ten cells are within 2 combined standard errors: of so many, some are outside by chance."""
+    return len(found) - len(outside(found)) >= 0.9 * len(found)
+
+
 def judge_print(records: Records, printed: Table, how: str, else_note: str) -> Finding:
     """Whether nine of ten printed cells are found."""
     found = gaps(records, printed, PAPER_COLUMNS, PRINTED_REPS)
-    agree = len(found) - len(outside(found)) >= 0.9 * len(found)
-    return Finding(HOLDS if agree else FAILS, f"{how}: {print_gaps(found)}", "" if agree else else_note)
+    held = agree(found)
+    return Finding(HOLDS if held else FAILS, f"{how}: {print_gaps(found)}", "" if held else else_note)
+
+
+def against_another_run(found: Sequence[Gap], note: str) -> tuple[str, list[str], list[list[str]]]:
+    """A table of the cells that are not those of another implementation; `note` says what that was."""
+    far = outside(found)
+    inside = f"{len(found) - len(far)} of {len(found)} cells within 2 combined standard errors"
+    title = f"Against another implementation, not in the paper ({note}): {inside}" + ("; the others:" if far else "")
+    lines = [[gap.cell, str(gap.ours), f"{1000 * gap.theirs:.0f}", f"{gap.errors:+.1f}"] for gap in far]
+    return title, ["cell × 1000", "ours ± standard error", "the other's", "combined standard errors"], lines
 
 
 def lines(records: Records, rows: Sequence[str], paper: Table | None) -> tuple[list[str], list[list[str]]]:
@@ -124,3 +138,13 @@ def lines(records: Records, rows: Sequence[str], paper: Table | None) -> tuple[l
             line.append(f"{summary(numbers)}{printed}" if len(numbers) else "–")
         out.append(line)
     return ["", *PAPER_COLUMNS, *ADDED_COLUMNS], out
+
+
+def added_columns() -> tuple[str, list[str], list[list[str]]]:
+    """A table that says what the columns are that the paper does not have."""
+    lines = [[column, note] for column, note in zip(ADDED_COLUMNS, ADDED_NOTES, strict=True)]
+    return (
+        "Columns added here; benchmarks/results/quality.md has others of the same names, set up otherwise",
+        ["column", "is"],
+        lines,
+    )

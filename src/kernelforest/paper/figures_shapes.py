@@ -330,7 +330,7 @@ DERIVATIVES = Experiment(
             "the derivatives along x1 and x2 are -1.9 and -2.85",
             "Section 5.2",
             "-1.9 and -2.85",
-            "within the range over repetitions",
+            "with correction, one draw: within the range over repetitions, whose mtry is 4 or 22",
             judge_values,
         ),
         Claim(
