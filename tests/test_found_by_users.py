@@ -276,3 +276,16 @@ def test_a_masked_array_of_text_has_missing_categories():
     text = np.ma.array(np.array(["no", "yes"])[Y][:, None], mask=np.arange(150)[:, None] % 10 == 0)
     model = small(categorical_features=[0]).fit(text, Y)
     assert np.isnan(model._matrix(text)[::10]).all()
+
+
+def test_a_category_of_which_no_value_is_known_gives_a_warning():
+    frame = pd.DataFrame({"said": pd.Categorical(Y), "x": X[:, 0]})
+    model = small().fit(frame, Y)
+    with pytest.warns(UserWarning, match="no value of column 'said' was seen in fit"):
+        model.predict_proba(frame.assign(said=frame["said"].astype(str).astype("category")))
+    model.predict_proba(frame.assign(said=pd.Categorical([np.nan] * 150)))  # missing is no other type
+
+
+def test_probabilities_that_are_all_the_same_are_not_calibrated_by_rounding():
+    model = KernelForestClassifier(60, max_samples=1, random_state=0).fit(X, Y)
+    assert model.calibration_.method in (None, "sigmoid")

@@ -37,6 +37,7 @@ from kernelforest.scoring import SCORINGS, losses, mean_and_error
 
 METHODS = ("sigmoid", "beta", "isotonic", "venn-abers")  # from the stiffest to the most flexible
 SCALINGS = METHODS[:2]
+_ROUNDING = 1e-9  # a gain that is none
 FEW_CLASSES = 10  # with more, there are fewer folds, and "auto" tries the sigmoid alone
 
 
@@ -189,7 +190,7 @@ def choose_calibrator(
         candidates.append(_candidate(name, mine, plain, w, group))
         gain = _candidate(name, mine, in_use, w, group)
         allowed = 1.0 if name == "sigmoid" and np.isfinite(gain.standard_error) else -2.0
-        if gain.difference < allowed * gain.standard_error:
+        if gain.difference < allowed * gain.standard_error - _ROUNDING * (allowed < 0):
             best, in_use = name, mine
     return Chosen(best, _fit(best, p, y, w), scoring, tuple(candidates))
 

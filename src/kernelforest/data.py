@@ -11,6 +11,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, timedelta
 from typing import Any
+from warnings import warn
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -20,6 +21,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
 MOST_LEVELS = 65_535
+SOME_ROWS = 10  # if a categorical column of so many has no known level, it is another column, or of another type
 _NO_NUMBERS = ("could not convert", "float() argument", "setting an array element")  # what numpy says of other things
 _TEXT_KINDS = "OUST"  # numpy kinds of text and objects
 
@@ -49,6 +51,11 @@ class Schema:
         for j, column in enumerate(columns):
             if j in self.levels:
                 out[:, j] = _places(column, self.levels[j])
+                if len(out) >= SOME_ROWS and np.isnan(out[:, j]).all() and _tally(column):
+                    warn(
+                        f"no value of column {getattr(column, 'name', j)!r} was seen in fit, so all count as missing",
+                        stacklevel=4,
+                    )
             else:
                 out[:, j] = _column_of_numbers(column, j)
         return out
