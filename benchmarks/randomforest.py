@@ -1,4 +1,4 @@
-"""Grow the paper's forests with R's randomForest on the rows of the paper's two tables, and compare with the cells on record.
+"""Grow the paper's forests with R's randomForest on the rows of the paper's two tables, and compare with our cells.
 
     python benchmarks/randomforest.py [--sets a,b] [--reps N] > benchmarks/results/randomforest.md
 
@@ -79,8 +79,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     gaps = {name: [shown(gap, "+.1f") for gap in (theirs[name][:, :, -1] - ours[name]).T] for name in names}
     table(["set", "repetitions", *COLUMNS], [[name, reps[name], *gaps[name]] for name in names])
     heading("R's forest by the number of its trees")
-    means = {(name, k): [shown(cell, ".1f") for cell in theirs[name][:, :, k].T] for name in names for k in range(len(TREES))}
-    table(["set", "trees", *COLUMNS], [[name, TREES[k], *cells] for (name, k), cells in means.items()])
+    means = [[name, n, *(shown(x, ".1f") for x in theirs[name][:, :, k].T)] for name in names for k, n in enumerate(TREES)]
+    table(["set", "trees", *COLUMNS], means)
 
 
 def split_of(name: str, rep: int) -> tuple[Split, NDArray[np.generic]]:
