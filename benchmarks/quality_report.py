@@ -224,7 +224,8 @@ def print_real_verdicts(rows: Mapping[tuple[str, int], Mapping[str, Runs]], titl
     table(columns, lines)
     print(
         f"\nAt or below the best rival forest within one standard error in {good} of {len(rows)} rows. That error takes "
-        f"splits for independent, but they share rows; with the one of Nadeau and Bengio (2003), about four times as large, {wide}."
+        "splits for independent, but they share rows; with the one of Nadeau and Bengio (2003), about four times as large, "
+        f"{wide}."
     )
 
 
