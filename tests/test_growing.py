@@ -144,6 +144,7 @@ def test_missing_values_that_training_did_not_see_go_to_the_larger_side(splitter
                 assert split.missing_left == (left >= right)
 
 
+@pytest.mark.filterwarnings("ignore:no value of column")
 def test_a_level_that_training_did_not_see_is_missing():
     table = draw_table(5, 60, ("categorical", "levels-missing", "numeric"), 3)
     model = fit(table, n_estimators=10)
