@@ -239,8 +239,7 @@ class KernelForestClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
             best = choices.first
             self.blend_ = (Part(best.splitter, best.max_features, 1.0, {best.leaf_size: 1.0}),)
         self.splitter_, self.max_features_, self.leaf_size_, self.aggregate_, self.fill_ = best[:5]
-        how: dict[str, Any] = {"threads": threads, "verbose": self.verbose}
-        self.forest_ = grow_blend(columns, targets, rules, self.blend_, seed, **how)
+        self.forest_ = grow_blend(columns, targets, rules, self.blend_, seed, threads=threads, verbose=self.verbose)
         self.calibration_ = self._calibrate(seed, tuned=not choices.is_decided)
         return self
 

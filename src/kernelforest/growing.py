@@ -118,9 +118,12 @@ def make_targets(
 
 
 def grow_forest(
-    columns: Columns, targets: Targets, limits: Limits, trees: range, seed: int, *, threads: int = 1, verbose: int = 0
+    columns: Columns, targets: Targets, limits: Limits, trees: range, seed: int, *, threads: int = 1, whole: int = 0
 ) -> list[Trees]:
-    """Grow the trees of these numbers, in batches on threads. The result depends on the seed alone."""
+    """Grow the trees of these numbers, in batches on threads. The result depends on the seed alone.
+
+    If `whole` is not zero, a bar shows how many there are of that many.
+    """
     batches = _batches(trees, threads)
     rooms: SimpleQueue[Any] = SimpleQueue()  # one for each thread, allocated here: what threads free is not given back
     for _ in range(min(threads, len(batches))):
@@ -136,7 +139,7 @@ def grow_forest(
         return grown
 
     with announced_compiling():
-        grown = list(_with_progress(in_threads(batch, batches, threads), batches, trees, verbose))
+        grown = list(_with_progress(in_threads(batch, batches, threads), batches, whole))
     wait_for_the_rest()
     return grown
 
@@ -189,10 +192,10 @@ def _batches(trees: range, threads: int) -> list[tuple[int, int]]:
     return [(first, min(first + size, trees.stop)) for first in range(trees.start, trees.stop, size)]
 
 
-def _with_progress(grown: Iterator[Trees], batches: list[tuple[int, int]], trees: range, verbose: int) -> Iterator[Trees]:
+def _with_progress(grown: Iterator[Trees], batches: list[tuple[int, int]], whole: int) -> Iterator[Trees]:
     for batch, (_, stop) in zip(grown, batches, strict=True):
-        if verbose:
-            show_progress("growing", stop - trees.start, len(trees), "trees")
+        if whole:
+            show_progress("growing", stop, whole, "trees")
         yield batch
 
 

@@ -208,8 +208,18 @@ def extended(
     return [results[k] for k in range(len(ways))]
 
 
-def grow_blend(columns: Columns, targets: Targets, rules: Rules, parts: Sequence[Part], seed: int, **how: Any) -> Forest:
+def grow_blend(
+    columns: Columns,
+    targets: Targets,
+    rules: Rules,
+    parts: Sequence[Part],
+    seed: int,
+    *,
+    threads: int = 1,
+    verbose: int = 0,
+) -> Forest:
     """Grow the trees of a blend, each part with its share of them, and note how they are read."""
+    how = {"threads": threads, "whole": rules.n_estimators if verbose else 0}
     forests, readings, first = [], [], 0
     for part, n_trees in zip(parts, apportion([part.share for part in parts], rules.n_estimators), strict=True):
         mine = replace(rules, splitter=part.splitter, max_features=part.max_features, leaf_size=min(part.factors))
