@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import warnings
 from collections.abc import Callable
 from functools import cache, lru_cache, partial
@@ -64,9 +63,7 @@ def ours(split: Split) -> Probabilities:
 
 def column(settings: dict[str, Any], split: Split) -> Probabilities:
     """One of the seven forests of the paper's table, everything set."""
-    every = {"fill": "inbag", "splitter": "best", "bootstrap": True, "max_samples": None, **settings}
-    if "calibration" in inspect.signature(KernelForestClassifier).parameters:
-        every["calibration"] = None
+    every = {"fill": "inbag", "splitter": "best", "bootstrap": True, "max_samples": None, "calibration": None, **settings}
     return fitted(KernelForestClassifier(TREES, n_jobs=THREADS, random_state=split.seed, **every), split, "native")
 
 

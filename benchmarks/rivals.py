@@ -384,9 +384,9 @@ def installed(name: str) -> bool:
 
 
 def importable(name: str) -> bool:
-    """Try the import; an unfinished kernelforest without its estimator counts as missing."""
+    """Try the import."""
     try:
-        module = importlib.import_module(name)
+        importlib.import_module(name)
     except ImportError:
         return False
-    return name != OURS or hasattr(module, "KernelForestClassifier")
+    return True

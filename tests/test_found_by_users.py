@@ -1,4 +1,4 @@
-"""Mistakes that somebody met who used the package as a stranger; each has its test."""
+"""Inputs, and orders of calls, that once went wrong."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ from sklearn.ensemble import RandomForestClassifier
 from sklearn.exceptions import NotFittedError
 
 from kernelforest import ForestKernel, KernelForestClassifier
-from kernelforest.data import read_groups, read_labels
+from kernelforest.analytic import Ruler, average_profiles, fit_cuts, fit_naive
+from kernelforest.data import read_class_weight, read_groups, read_labels
 from kernelforest.displays import ReliabilityDisplay
 
 RNG = np.random.default_rng(0)
@@ -289,3 +290,26 @@ def test_a_category_of_which_no_value_is_known_gives_a_warning():
 def test_probabilities_that_are_all_the_same_are_not_calibrated_by_rounding():
     model = KernelForestClassifier(60, max_samples=1, random_state=0).fit(X, Y)
     assert model.calibration_.method in (None, "sigmoid")
+
+
+def test_balanced_classes_are_balanced_by_weight():
+    weight = np.where(Y == 1, 3.0, 1.0)
+    shares = [np.bincount(Y, weight).tolist(), np.bincount(Y).tolist()]
+    weighted, plain = (read_class_weight("balanced", read_labels(Y), w) for w in (weight, None))
+    assert weighted[1] / weighted[0] == pytest.approx(shares[0][0] / shares[0][1])
+    assert plain[1] / plain[0] == pytest.approx(shares[1][0] / shares[1][1])
+
+
+def test_no_threads_are_refused_in_our_words():
+    with pytest.raises(ValueError, match="n_jobs must be None or an integer other than 0"):
+        small(n_jobs=0).fit(X, Y)
+
+
+def test_a_category_does_not_change_how_well_a_naive_forest_fits():
+    frame = pd.DataFrame(X, columns=list("abc")).assign(**{name: pd.Categorical(RNG.integers(0, 3, 150)) for name in "def"})
+    kernel = small(max_features=1).fit(frame, Y).kernel_
+    found, training = fit_naive(kernel, frame[:20]), kernel._training
+    rulers = [Ruler(np.sort(column), "range") for column in training.matrix().T]
+    profile, count = average_profiles(training, training.matrix()[:20], rulers, found.u)
+    assert np.isnan(found.weights).tolist() == [False] * 3 + [True] * 3
+    assert found.r2 == pytest.approx(fit_cuts(found.u, profile[:3], count[:3])[1])

@@ -6,8 +6,8 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from kernelforest import KernelForestClassifier
 
 EQUIVALENCE = (
-    "repeating a row, or giving it weight zero, changes which rows are drawn for a tree and the order in which equally good "
-    "cuts are met; the two forests agree in distribution only"
+    "rows are drawn for a tree alike whatever their weight, as in scikit-learn's forests, so a row that is repeated is "
+    "drawn more often than one of weight two; and equally good cuts are met in another order"
 )
 PURE = "leaves of one row are pure: where no tree of a small forest saw class 0, no class weight can raise a share of zero"
 

@@ -175,9 +175,10 @@ def fit_naive(
     u = np.arange(1, n_steps + 1) / n_steps
     rulers = [Ruler(np.sort(column[np.isfinite(column)]), scale) for column in table.T]
     profile, count = average_profiles(training, rows, rulers, u)
-    weights, r2 = fit_cuts(u, profile, count)
     categorical = is_categorical(training)
-    weights[categorical], profile[categorical] = np.nan, np.nan
+    profile[categorical], count[categorical] = np.nan, 0  # or they would pass for features that are never cut
+    weights, r2 = fit_cuts(u, profile, count)
+    weights[categorical] = np.nan
     unit = np.array([ruler.width if scale == "range" else np.nan for ruler in rulers])
     n_leaves = float(training.factors @ leaves_of_columns(training)) / training.n_trees
     return NaiveFit(training.names, weights, unit, find_strong(weights), u, profile, r2, n_leaves)

@@ -1,4 +1,4 @@
-"""Values become codes: a float64 matrix enters, small integers in the same order leave.
+"""Values become codes: a matrix of floats enters, small integers in the same order leave.
 
 A code is the rank of a value among the distinct values of its column, so codes lose nothing: cuts between codes are cuts
 between values. Only when a column has more than 65,535 distinct values do neighbours share one of 32,768 codes, with equally

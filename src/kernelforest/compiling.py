@@ -52,7 +52,12 @@ class _Announcer(event.Listener):
 
 
 def _compile_the_rest() -> subprocess.Popen[bytes] | None:
-    """Start the second process; without one everything is compiled here, later."""
+    """Start the second process; without one everything is compiled here, later.
+
+    None is started if KERNELFOREST_ONE_PROCESS is set, or in a frozen application, which would be started a second time.
+    """
+    if os.environ.get("KERNELFOREST_ONE_PROCESS") or getattr(sys, "frozen", False) or not sys.executable:
+        return None
     command = [sys.executable, "-m", "kernelforest.warming", "--without-growing"]
     path = os.pathsep.join(entry for entry in sys.path if entry)
     environment = os.environ | {"PYTHONPATH": path}

@@ -1,4 +1,4 @@
-"""What users bring becomes plain arrays: tables enter, a float64 matrix, labels and weights leave.
+"""What users bring becomes plain arrays: tables enter, a matrix of floats, labels and weights leave.
 
 In the matrix a number is itself, missing is NaN, and a level of a categorical column is its place in the sorted list of
 the levels that training saw. A level it never saw is missing.
@@ -10,10 +10,12 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, timedelta
+from numbers import Integral
 from typing import Any
 from warnings import warn
 
 import numpy as np
+from joblib import effective_n_jobs
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_array
 from sklearn.utils.class_weight import compute_class_weight
@@ -156,6 +158,15 @@ def read_weights(sample_weight: ArrayLike | None, n_rows: int) -> NDArray[np.flo
     return None if (weight == 1.0).all() else weight
 
 
+def read_threads(n_jobs: Any) -> int:
+    """How many threads `n_jobs` asks for, counted as in scikit-learn: None is one, and -1 all of them."""
+    if n_jobs is not None and not isinstance(n_jobs, Integral):
+        raise TypeError(f"n_jobs must be an integer or None, got {n_jobs!r}")
+    if n_jobs == 0:
+        raise ValueError("n_jobs must be None or an integer other than 0, got 0")
+    return int(effective_n_jobs(n_jobs))
+
+
 def read_groups(groups: Any, n_rows: int) -> NDArray[np.int64] | None:
     """Number the groups of rows that belong together; None if there are none.
 
@@ -176,13 +187,16 @@ def read_groups(groups: Any, n_rows: int) -> NDArray[np.int64] | None:
         raise ValueError("groups must hold values of one kind, got text and numbers") from None
 
 
-def read_class_weight(class_weight: Any, labels: Labels) -> NDArray[np.float64] | None:
-    """One weight per class, or None; a dict may use the labels of the user."""
+def read_class_weight(
+    class_weight: Any, labels: Labels, weight: NDArray[np.float64] | None = None
+) -> NDArray[np.float64] | None:
+    """One weight per class, or None; a dict may use the labels of the user. Rows of another weight count by it."""
     if class_weight is None:
         return None
     if not (isinstance(class_weight, Mapping) or (isinstance(class_weight, str) and class_weight == "balanced")):
         raise ValueError(f"class_weight must be None, 'balanced' or a dict, got {class_weight!r}")
-    weights = compute_class_weight(class_weight, classes=labels.classes, y=labels.classes[labels.codes])
+    seen = labels.classes[labels.codes]
+    weights = compute_class_weight(class_weight, classes=labels.classes, y=seen, sample_weight=weight)
     if not (np.isfinite(weights).all() and (weights > 0).all()):
         raise ValueError(f"class_weight must be finite and > 0 for every class, got {class_weight!r}")
     return np.asarray(weights, dtype=np.float64)
@@ -358,7 +372,7 @@ def _categorical_columns(X: Any, names: Sequence[str], chosen: Any) -> list[int]
 
 
 def _is_categorical(column: Any) -> bool:
-    """Category and text columns of pandas and polars; a text column is one whose values are all text or missing."""
+    """Category and text columns of pandas and polars; one of objects is, too, if any of them is text."""
     kind = str(column.dtype).lower()
     if kind == "str" or kind.startswith(("category", "categorical", "enum", "string", "large_string", "dictionary", "utf8")):
         return True

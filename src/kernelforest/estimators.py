@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from copy import copy
-from numbers import Integral
 from operator import attrgetter
 from typing import Any, Self
 from warnings import warn
 
 import numpy as np
-from joblib import effective_n_jobs
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import Tags, check_random_state
@@ -25,6 +23,7 @@ from kernelforest.data import (
     read_groups,
     read_labels,
     read_schema,
+    read_threads,
     read_weights,
 )
 from kernelforest.forest import AGGREGATES, FILLS, Forest
@@ -195,7 +194,8 @@ class KernelForestClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         y : array of shape (n_rows,)
             Class labels of any kind.
         sample_weight : array of shape (n_rows,), optional
-            A row of weight 2 counts like two rows, in growing and in the leaves.
+            What a row counts for when cuts are chosen, in the leaves and in scores. Rows are drawn alike whatever their
+            weight, and `leaf_size` counts draws.
         groups : array of shape (n_rows,), optional
             Rows that belong together: repeated measurements of a person, rows of one day. A tree draws a group as a whole
             or not at all, so that out-of-bag means: from groups the tree has not seen.
@@ -212,7 +212,7 @@ class KernelForestClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         if len(matrix) != len(labels.codes):
             raise ValueError(f"X and y must have as many rows, got {len(matrix)} and {len(labels.codes)}")
         weight = read_weights(sample_weight, len(matrix))
-        class_weight = read_class_weight(self.class_weight, labels)
+        class_weight = read_class_weight(self.class_weight, labels, weight)
         members = read_groups(groups, len(matrix))
         targets = make_targets(labels.codes, len(labels.classes), weight, class_weight, members)
         rules = self._rules()
@@ -403,9 +403,7 @@ class KernelForestClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         return score(proba[seen], targets.labels[seen], weight[seen])
 
     def _threads(self) -> int:
-        if self.n_jobs is not None and not isinstance(self.n_jobs, Integral):
-            raise TypeError(f"n_jobs must be an integer or None, got {self.n_jobs!r}")
-        return int(effective_n_jobs(self.n_jobs))
+        return read_threads(self.n_jobs)
 
     def _matrix(self, X: Any) -> NDArray[np.floating]:
         if is_frame(X):  # other columns are named before their values are read

@@ -8,17 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any, Self
 
 import numpy as np
-from joblib import effective_n_jobs
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from kernelforest.data import check_choice, read_labels, read_weights
+from kernelforest.data import check_choice, read_labels, read_threads, read_weights
 from kernelforest.naive import naive_weights
 from kernelforest.scoring import SCORINGS, Scores, score
 from kernelforest.smoothing import (
@@ -194,7 +193,7 @@ def _fit(
         return smoother, None
     bandwidths = path_of_bandwidths(scaled, model.kernel)
     left_out = choose_rows(len(kept), _MOST_LEFT_OUT)
-    found = leave_one_out(scaled, table[kept], model.kernel, bandwidths, left_out, _threads(model.n_jobs))
+    found = leave_one_out(scaled, table[kept], model.kernel, bandwidths, left_out, read_threads(model.n_jobs))
     scores = [judge(estimate, mass[kept[left_out]], kept[left_out]) for estimate in found]
     columns = {name: np.array([line[name] for line in scores]) for name in scores[0]}
     path = ScoredBandwidths(bandwidths, columns, int(columns[criterion].argmin()), len(left_out))
@@ -204,7 +203,7 @@ def _fit(
 def _average(model: Any, X: Any) -> Floats:
     check_is_fitted(model)
     smoother: Smoother = model._smoother
-    return smoother.average(_read_table(model, X, reset=False), _threads(model.n_jobs))
+    return smoother.average(_read_table(model, X, reset=False), read_threads(model.n_jobs))
 
 
 # ---- reading ----
@@ -267,9 +266,3 @@ def _check_unused(model: Any) -> None:
         given = getattr(model, name)
         if given is not unused and not (isinstance(given, str) and given == unused):
             raise ValueError(f"{name} must be {unused!r} unless kernel is 'laplace' or 'gaussian', got {given!r}")
-
-
-def _threads(n_jobs: Any) -> int:
-    if n_jobs is not None and not isinstance(n_jobs, Integral):
-        raise TypeError(f"n_jobs must be an integer or None, got {n_jobs!r}")
-    return int(effective_n_jobs(n_jobs))

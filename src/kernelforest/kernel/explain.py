@@ -35,9 +35,8 @@ class VotingPoints:
     rows: NDArray[np.intp]  # (n_points,) numbers of training rows
     weight: NDArray[np.float64]  # (n_points,) smoother weights W, sum one
     share: NDArray[np.float64]  # (n_points,) of trees in which the row is in the leaf of x0, drawn or not
-    label: NDArray[
-        Any
-    ]  # (n_points,) class labels, or values of a regression: (n_points, n_outputs) if several, NaN if unknown
+    # (n_points,) class labels, or values of a regression: (n_points, n_outputs) if several, NaN if unknown
+    label: NDArray[Any]
     features: NDArray[np.float64]  # (n_points, n_features) numbers as in training; levels by place
     names: tuple[str, ...]  # of the features
     x0: NDArray[np.float64]  # (n_features,)

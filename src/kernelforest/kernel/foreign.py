@@ -8,12 +8,10 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from numbers import Integral
 from typing import Any
 
 import numpy as np
 import sklearn
-from joblib import effective_n_jobs
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import is_classifier
 from sklearn.ensemble import (
@@ -30,7 +28,7 @@ from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 from sklearn.utils import check_array, get_tags
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
-from kernelforest.data import is_frame, read_labels, read_schema, read_weights
+from kernelforest.data import is_frame, read_labels, read_schema, read_threads, read_weights
 from kernelforest.growing import in_threads
 from kernelforest.kernel.numbering import numbering_of, whole_numbers
 from kernelforest.kernel.training import Training
@@ -65,7 +63,7 @@ def training_from(
     fitted: Any, X_train: Any, y_train: Any = None, *, weight: ArrayLike | None = None, n_jobs: int | None = None
 ) -> Training:
     """Describe somebody else's forest; see `ForestKernel.from_model`."""
-    threads = _threads(n_jobs)
+    threads = read_threads(n_jobs)
     source = _source(fitted, threads)
     names = _column_names(X_train) or source.names
     route = _checked_route(source, names, X_train)
@@ -358,12 +356,6 @@ def _readers(X_train: Any) -> tuple[Callable[[Any], NDArray[np.float64]] | None,
 
 def _no_table() -> NDArray[np.float64]:
     raise ValueError("X_train was not given, so the features of the training rows are not known")
-
-
-def _threads(n_jobs: int | None) -> int:
-    if n_jobs is not None and not isinstance(n_jobs, Integral):
-        raise TypeError(f"n_jobs must be an integer or None, got {n_jobs!r}")
-    return int(effective_n_jobs(n_jobs))
 
 
 def _named(name: str, read: Callable[..., Any], value: Any, *args: Any, **options: Any) -> Any:
