@@ -291,3 +291,58 @@ def test_without_training_features_there_are_no_voting_points():
     pair = (np.array(SQUARE), lambda Z: np.zeros((len(Z), 2), int))
     with pytest.raises(ValueError, match="X_train was not given"):
         ForestKernel.from_model(pair, None, [1, 0, 1, 0]).voting_points(X0)
+
+
+# ---- corrections ----
+
+
+def three_classes(**parameters):
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(200, 3))
+    y = np.digitize(X[:, 0] + rng.normal(size=200), [-0.5, 0.5])
+    return KernelForestClassifier(60, random_state=0, **parameters).fit(X, y), X
+
+
+def test_an_explanation_says_what_was_done_to_the_average():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(150, 3))
+    y = (X[:, 0] + rng.normal(size=150) > 0).astype(int)
+    said = {}
+    for calibration in (None, "sigmoid"):
+        for prior in (None, [0.9, 0.1]):
+            model = KernelForestClassifier(60, calibration=calibration, prior=prior, random_state=0).fit(X, y)
+            told = model.kernel_.explain(X[0])
+            said[calibration, prior is not None] = told.how
+            assert (told.estimate if told.corrected is None else told.corrected) == pytest.approx(
+                model.predict_proba(X[:1])[0, 1]
+            )
+    assert said == {
+        (None, False): "",
+        (None, True): "for the prior",
+        ("sigmoid", False): "calibrated",
+        ("sigmoid", True): "calibrated, for the prior",
+    }
+
+
+def test_naming_the_chosen_estimate_is_explained_as_it_is_predicted():
+    model, X = three_classes(prior=[0.2, 0.5, 0.3])
+    named = {"aggregate": model.aggregate_, "fill": model.fill_}
+    told = model.kernel_.explain(X[0], label=1, **named)
+    assert told.corrected == pytest.approx(model.predict_proba(X[:1], **named)[0, 1])
+    assert told.how == "for the prior"
+
+
+def test_of_several_classes_the_one_that_is_predicted_is_explained():
+    model, X = three_classes(prior=[0.9, 0.05, 0.05])
+    for x0, predicted in zip(X[:40], model.predict(X[:40]), strict=True):
+        assert model.kernel_.explain(x0).target == predicted
+
+
+def test_a_class_can_be_asked_for():
+    model, X = three_classes()
+    for k, label in enumerate(model.classes_):
+        told = model.kernel_.explain(X[0], label=label)
+        assert told.target == label
+        assert told.corrected == pytest.approx(model.predict_proba(X[:1])[0, k])
+    with pytest.raises(ValueError, match="label must be one of 0, 1, 2; got 7"):
+        model.kernel_.explain(X[0], label=7)

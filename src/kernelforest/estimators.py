@@ -29,7 +29,7 @@ from kernelforest.data import (
 from kernelforest.forest import AGGREGATES, FILLS, Forest
 from kernelforest.growing import Rules, make_targets
 from kernelforest.judging import Part
-from kernelforest.kernel import ForestKernel, training_of
+from kernelforest.kernel import Correction, ForestKernel, training_of
 from kernelforest.priors import read_population
 from kernelforest.scoring import SCORINGS, Scores, score
 from kernelforest.summary import compare, describe
@@ -316,7 +316,9 @@ class KernelForestClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
             fitted = copy(self)  # the kernel stays that of this fit if there is another
             described = training_of(fitted.forest_, fitted._matrix, names, fitted.classes_, self._threads())
             self._kernel = ForestKernel(described, (attrgetter("kernel_"), (fitted,)))
-            self._kernel.meant_estimate(fitted.aggregate_, fitted.fill_, fitted._corrected)
+            calibrate = None if fitted.calibration_.method is None else fitted.calibration_.calibrator
+            refer = None if fitted._population.factors is None else fitted._population
+            self._kernel.meant_estimate(fitted.aggregate_, fitted.fill_, Correction(calibrate, refer))
         return self._kernel
 
     @property

@@ -79,6 +79,7 @@ class Explanation:
     influence: NDArray[np.float64]  # (n_points,) change of the estimate without that row, in the order of `points`
     narrowest: tuple[str, ...]  # features along which K falls fastest, in units of their spread
     corrected: float | None = None  # the estimate after calibration and prior, where the forest has them
+    how: str = ""  # what was done to it: calibrated, for the prior
 
     @property
     def n_heaviest(self) -> int:
@@ -125,7 +126,7 @@ class Explanation:
             return f"value = {self.estimate:.4g}"
         p = _probability(self.estimate)
         if self.corrected is not None and _probability(self.corrected) != p:
-            p = f"{_probability(self.corrected)} (calibrated; the weighted average is {p})"
+            p = f"{_probability(self.corrected)} ({self.how}; the weighted average is {p})"
         return f"p = {p}" if self._is_positive() else f"p({self.target}) = {p}"
 
     def _rows(self) -> str:
@@ -163,18 +164,19 @@ def voting_points(kernel: ForestKernel, x0: Any, aggregate: str, fill: str) -> V
     return _vote(kernel._training, x0, aggregate, fill, kernel)[0]
 
 
-def explain(kernel: ForestKernel, x0: Any, aggregate: str, fill: str, mass: float) -> Explanation:
-    """Say where the estimate at x0 comes from."""
+def explain(kernel: ForestKernel, x0: Any, label: Any, aggregate: str, fill: str, meant: bool, mass: float) -> Explanation:
+    """Say where the estimate at x0 comes from; it is calibrated if it is the one that is meant."""
     check_mass(mass)
     training = kernel._training
     if not training.values.shape[1]:
         raise ValueError("y_train was not given to from_model, so there is no estimate to explain")
     if training.classes is None and training.values.shape[1] > 1:
         raise ValueError(f"explain needs one target, the forest has {training.values.shape[1]}: explain them one by one")
-    meant = (aggregate, fill) == (training.aggregate, training.fill)
     points, shared = _vote(training, x0, aggregate, fill, kernel)
     shares = points.weight @ training.values[points.rows]
-    target = int(shares.argmax()) if len(shares) > 2 else len(shares) - 1
+    correct = training.correct if training.correct is not None and training.correct.words(meant) else None
+    corrected = shares if correct is None else correct(shares[None], meant)[0]
+    target = _target(training, label, corrected)
     y = training.values[:, target]
     if aggregate == "mean" and len(shared.rows):
         without = _means_without_each(shared, y, training.factors)[points.rows]
@@ -189,8 +191,19 @@ def explain(kernel: ForestKernel, x0: Any, aggregate: str, fill: str, mass: floa
         float(mass),
         without - shares[target],
         narrowest_features(kernel, x0)[:_NARROWEST],
-        float(training.correct(shares[None])[0, target]) if training.correct is not None and meant else None,
+        None if correct is None else float(corrected[target]),
+        "" if correct is None else correct.words(meant),
     )
+
+
+def _target(training: Training, label: Any, shares: NDArray[np.float64]) -> int:
+    """The column of a class that a user names, or else of the second of two, of the most probable of several."""
+    if label is None:
+        return int(shares.argmax()) if len(shares) > 2 else len(shares) - 1
+    classes = [] if training.classes is None else training.classes.tolist()
+    if label not in classes:
+        raise ValueError(f"label must be one of {', '.join(map(repr, classes)) or 'none, of a regression'}; got {label!r}")
+    return classes.index(label)
 
 
 def narrowest_features(kernel: ForestKernel, x0: Any) -> tuple[str, ...]:

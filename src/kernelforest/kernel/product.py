@@ -23,7 +23,7 @@ from kernelforest.kernel.foreign import check_own_rows, training_from
 from kernelforest.kernel.grids import default_steps, read_steps
 from kernelforest.kernel.incidence import in_blocks, members, multiply, pack_bits
 from kernelforest.kernel.memory import check_room
-from kernelforest.kernel.training import Training
+from kernelforest.kernel.training import Correction, Training
 
 
 class Kind(NamedTuple):
@@ -106,9 +106,7 @@ class ForestKernel:
         estimate = f"aggregate={self._training.aggregate!r}, fill={self._training.fill!r}"
         return f"<ForestKernel of {self.n_trees} trees on {self.n_rows} training rows, {estimate}>"
 
-    def meant_estimate(
-        self, aggregate: str, fill: str, correct: Callable[[NDArray[np.float64]], NDArray[np.float64]] | None = None
-    ) -> None:
+    def meant_estimate(self, aggregate: str, fill: str, correct: Correction | None = None) -> None:
         """Set the estimate that is meant when none is named, and what is done to its probabilities afterwards."""
         self._training = replace(self._training, aggregate=aggregate, fill=fill, correct=correct)
 
@@ -270,20 +268,25 @@ class ForestKernel:
         """
         return voting_points(self, x0, *self._training.estimate(aggregate, fill))
 
-    def explain(self, x0: Any, *, aggregate: str | None = None, fill: str | None = None, mass: float = 0.8) -> Explanation:
+    def explain(
+        self, x0: Any, *, label: Any = None, aggregate: str | None = None, fill: str | None = None, mass: float = 0.8
+    ) -> Explanation:
         """Say where the estimate at one point comes from, and which training rows would change it if left out.
 
         Parameters
         ----------
         x0 : row of numbers, or table of one row
             The point.
+        label : optional
+            The class whose probability is explained. Without it the second of two classes, the most probable of several.
         aggregate, fill : str
-            The estimate, as in `weights`: the same as `predict_proba` of a forest without a `prior`.
+            The estimate, as in `predict_proba`: without both the one that was chosen, calibrated if the forest is.
         mass : float
             Share of the weight that the heaviest rows should hold together.
 
         """
-        return explain(self, x0, *self._training.estimate(aggregate, fill), mass)
+        meant = aggregate is None and fill is None
+        return explain(self, x0, label, *self._training.estimate(aggregate, fill), meant, mass)
 
     def faces(self, x0: Any) -> shape.Faces:
         """The leaf of one row in each tree as a box, lower < x_j <= upper; forests of this package only."""

@@ -16,6 +16,25 @@ from kernelforest.forest import FILLS, Forest, Reading
 
 
 @dataclass(frozen=True)
+class Correction:
+    """What is done to averages after they are taken."""
+
+    calibrate: Callable[[NDArray[np.float64]], NDArray[np.float64]] | None  # of the estimate that is meant only
+    refer: Callable[[NDArray[np.float64]], NDArray[np.float64]] | None  # to another population
+
+    def __call__(self, proba: NDArray[np.float64], meant: bool) -> NDArray[np.float64]:
+        """Corrected probabilities, (n_rows, n_classes), as `predict_proba` gives them."""
+        if meant and self.calibrate is not None:
+            proba = self.calibrate(proba)
+        return proba if self.refer is None else self.refer(proba)
+
+    def words(self, meant: bool) -> str:
+        """What that is called."""
+        calibrated = ["calibrated"] if meant and self.calibrate is not None else []
+        return ", ".join(calibrated + (["for the prior"] if self.refer is not None else []))
+
+
+@dataclass(frozen=True)
 class Training:
     """What a kernel has to know about the forest it comes from and the rows that grew it."""
 
@@ -33,7 +52,7 @@ class Training:
     threads: int = 1
     aggregate: str = "proximity"  # the estimate that is meant when none is named: what the forest itself predicts
     fill: str = "inbag"
-    correct: Callable[[NDArray[np.float64]], NDArray[np.float64]] | None = None  # calibration of that estimate, if any
+    correct: Correction | None = None  # calibration of that estimate and prior, if any
     readings: tuple[Reading, ...] = ()  # which trees are in the columns; none: each tree is in one, as it was grown
 
     @cached_property
