@@ -76,3 +76,7 @@ def test_warming_can_leave_growing_to_the_interpreter(monkeypatch: pytest.Monkey
     with np.errstate(over="ignore"):
         warming.main(["--without-growing"])
     assert not hasattr(grow.grow_trees, "py_func")
+
+
+def test_warming_meets_what_users_bring() -> None:
+    warming.main([])

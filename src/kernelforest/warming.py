@@ -1,7 +1,8 @@
 """Compile before the first use: `python -m kernelforest.warming`, for instance when an image for a server is built.
 
-A forest is tuned, grown and asked on a small table. With `--without-growing` trees are grown by plain Python, so that
-everything else is compiled, with the types it meets in earnest.
+Forests are tuned, grown and asked on small tables: of numbers and categories, of two classes and more, with groups; then a
+kernel. With `--without-growing` only what any first fit needs is compiled, and trees are grown by plain Python, so that this
+is everything but growing, with the types it meets in earnest.
 """
 
 from __future__ import annotations
@@ -9,22 +10,54 @@ from __future__ import annotations
 import sys
 import warnings
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
 from kernelforest._engine import grow
 from kernelforest.estimators import KernelForestClassifier
 
+ROWS = 40
+X = np.random.default_rng(0).random((ROWS, 2))
+LEVELS = np.column_stack((X[:, 0], np.arange(ROWS) % 5))
+Y = (X[:, 0] > 0.5).astype(int)
+Y[::5] = 1 - Y[::5]
 
-def warm_up() -> None:
-    """Let Numba compile, or load, what a fit and a prediction need."""
-    X = np.random.default_rng(0).random((40, 2))
-    y = (X[:, 0] > 0.5).astype(int)
-    y[::5] = 1 - y[::5]
+
+def fit(table: Any, labels: Any, groups: Any = None, **parameters: Any) -> KernelForestClassifier:
+    """A small forest, and what its users ask first."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # forty rows are few, and so are eight trees
-        model = KernelForestClassifier(n_estimators=8, n_jobs=2, random_state=0).fit(X, y)
-    model.predict_proba(X, fill="all")
+        model = KernelForestClassifier(n_estimators=8, random_state=0, **parameters).fit(table, labels, groups=groups)
+    model.predict_proba(table)
+    model.predict_proba(table, fill="all")
+    return model
+
+
+def warm_up() -> None:
+    """Let Numba compile, or load, what a fit and a prediction need, on one thread and on several."""
+    for n_jobs in (1, 2):
+        fit(X, Y, n_jobs=n_jobs)
+
+
+def warm_the_rest() -> None:
+    """The same for categories, gaps, several classes, groups, float32, and for kernels."""
+    gaps = X.copy()
+    gaps[::7, 1] = np.nan
+    for labels in (Y, np.arange(ROWS) % 3):
+        fit(gaps, labels)
+        fit(LEVELS, labels, categorical_features=[1])
+    fit(X, Y, np.arange(ROWS) // 2)
+    fit(X.astype(np.float32), Y)
+    kernel = fit(X, Y).kernel_
+    for kind in ("leaf", "kerf", "oob", "gap", "path"):
+        kernel.matrix(kind=kind)
+    kernel.matrix(X[:3], X[3:5])
+    kernel.weights(X)
+    kernel.average(X)
+    kernel.nearest(X, 3)
+    kernel.explain(X[0])
+    kernel.profile(X[0], 0)
 
 
 def grow_in_python() -> None:
@@ -34,10 +67,13 @@ def grow_in_python() -> None:
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Compile everything, or everything but growing."""
-    if "--without-growing" in arguments:
+    """Compile everything, or what a first fit needs but growing."""
+    growing = "--without-growing" not in arguments
+    if not growing:
         grow_in_python()
     warm_up()
+    if growing:
+        warm_the_rest()
 
 
 if __name__ == "__main__":
