@@ -230,3 +230,20 @@ def test_wrong_mass_profile_feature_and_number_of_rows_are_named(kernel, x0, X):
         ProfileDisplay.from_kernel(kernel, x0, "age")
     with pytest.raises(ValueError, match="x0 must be one row"):
         DerivativesDisplay.from_kernel(kernel, X)
+
+
+def test_a_point_with_a_missing_value_gets_no_cross():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(80, 3))
+    model = KernelForestClassifier.untuned(20, random_state=0).fit(X, (X[:, 0] > 0).astype(int))
+    for x0, marked in ((np.array([np.nan, 0.0, 0.0]), False), (X[0], True)):
+        drawn = VotingPointsDisplay.from_kernel(model.kernel_, x0, features=(0, 1)).plot()
+        assert ("x0" in drawn.ax_.get_legend_handles_labels()[1]) == marked
+
+
+def test_long_names_of_features_are_wrapped():
+    X = np.random.default_rng(0).normal(size=(80, 2))
+    frame = pd.DataFrame(X, columns=["short", "a very long name of a feature that goes on"])
+    model = KernelForestClassifier.untuned(20, random_state=0).fit(frame, (X[:, 0] > 0).astype(int))
+    drawn = DerivativeImportanceDisplay.from_kernel(model.kernel_).plot()
+    assert max(len(line) for label in drawn.ax_.get_yticklabels() for line in label.get_text().split("\n")) <= 28

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from textwrap import fill as wrapped
 from typing import Any, Self
 
 import numpy as np
@@ -15,6 +16,7 @@ from kernelforest.kernel.points import feature_number
 from kernelforest.kernel.shape import DerivativeImportance, Derivatives, LevelSets, Profile
 
 _MARKERS = (("o", np.pi / 4), ("s", 1.0), ("^", 0.5), ("D", 1.0), ("v", 0.5))  # and their area, in squares of their width
+_LONG = 28  # letters of a name on one line
 _LARGEST, _ALL = 500.0, 4000.0  # square points: most for one row, and for all rows together
 
 
@@ -117,8 +119,9 @@ class VotingPointsDisplay:
         if legend:
             beside: dict[str, Any] = {"loc": "upper left", "bbox_to_anchor": (1.0, 1.0), "frameon": False}
             box = ax.legend(**(beside if self.classes else {"loc": "best"}))  # a colour bar is where it would be
-            for handle in box.legend_handles[:-1]:  # all but the cross: one size, as theirs depend on the first row
-                handle.set_sizes([40.0])
+            for handle in box.legend_handles:  # all but the cross: one size, as theirs depend on the first row
+                if hasattr(handle, "set_sizes"):
+                    handle.set_sizes([40.0])
         self.ax_, self.figure_ = ax, ax.figure
         return self
 
@@ -251,7 +254,7 @@ class DerivativeImportanceDisplay:
         ax.barh(np.arange(len(order)), mean[order], xerr=error[order], **style)
         _list_features(ax, order, found.names)
         ax.set_xlim(left=0.0)
-        ax.set_xlabel(f"mean absolute derivative of K, per {'standard deviation' if scaled else 'unit of the feature'}")
+        ax.set_xlabel(f"mean absolute derivative of K,\nper {'standard deviation' if scaled else 'unit of the feature'}")
         self.ax_, self.figure_ = ax, ax.figure
         return self
 
@@ -285,7 +288,8 @@ class LevelSetsDisplay:
         ax.figure.colorbar(filled, ax=ax, label="K")
         ax.set_xlabel(self.sets.names[0])
         ax.set_ylabel(self.sets.names[1])
-        ax.legend(loc="best", framealpha=1.0)
+        if ax.get_legend_handles_labels()[0]:
+            ax.legend(loc="best", framealpha=1.0)
         self.ax_, self.figure_ = ax, ax.figure
         return self
 
@@ -308,7 +312,9 @@ def _default_pair(kernel: ForestKernel, x0: Any) -> tuple[Any, ...]:
 
 
 def _cross(ax: Any, x: float, y: float) -> None:
-    """Mark x0 in black on white, to be seen on any ground."""
+    """Mark x0 in black on white, to be seen on any ground; not if one of its values is missing."""
+    if not np.isfinite([x, y]).all():
+        return
     ax.plot([x], [y], "x", color="white", markersize=13.0, markeredgewidth=5.0, zorder=4)
     ax.plot([x], [y], "x", color="black", markersize=11.0, markeredgewidth=2.2, zorder=5, label="x0")
 
@@ -324,8 +330,9 @@ def _largest(size: NDArray[np.float64], most: int) -> NDArray[np.intp]:
 
 
 def _list_features(ax: Any, order: NDArray[np.intp], names: tuple[str, ...]) -> None:
-    """Name the lines of a picture, the first one on top."""
-    ax.set_yticks(range(len(order)), [names[j] for j in order])
+    """Name the lines of a picture, the first one on top, and leave room between the numbers below."""
+    ax.set_yticks(range(len(order)), [wrapped(names[j], _LONG) for j in order])
+    ax.locator_params(axis="x", nbins=6)
     ax.set_ylim(len(order) - 0.4, -0.6)
     if len(order) < len(names):
         ax.set_title(f"{len(order)} of {len(names)} features", fontsize="medium")

@@ -199,7 +199,7 @@ class BandwidthPathDisplay:
             panel.axhline(section.tuning.best.score, color="black", linestyle=":", linewidth=1.0, zorder=1)
             above = f"; {hidden[name]} worse not shown" if hidden[name] else ""
             panel.set_title(_CUTS.get(name, name) + above, fontsize="medium")
-            panel.set_xlabel("leaf size")
+            panel.set_xlabel("leaf size (numbers at the lines: mtry)")
             _tick_leaf_sizes(panel, section)
             _label_ways(panel, [way for way in section.ways if way.splitter == name], colours, section)
         drawn[0].set_ylabel(section.name_of_score())
