@@ -15,11 +15,13 @@ from __future__ import annotations
 
 import argparse
 import gc
+import os
 import resource
 import subprocess
 import sys
 import time
 from collections.abc import Callable
+from importlib import metadata
 from importlib.util import find_spec
 from typing import Any
 
@@ -127,10 +129,11 @@ def full_ydf(forest: Any, X: np.ndarray, y: np.ndarray) -> Callable[[], Any]:
     return lambda: model.distance(data)
 
 
+SAME_FOREST = "kernelforest"  # on the forest of scikit-learn that the others work on, too
 FULL: dict[str, tuple[Callable[..., Callable[[], Any]], str | None]] = {
-    "kernelforest": (full_ours, None),
-    "kernelforest, on scikit-learn's forest": (full_from_sklearn, None),
-    "kernelforest, the same in float32": (full_float32, None),
+    SAME_FOREST: (full_from_sklearn, None),
+    "kernelforest, in float32": (full_float32, None),
+    "kernelforest, on its own forest": (full_ours, None),
     "scikit-learn + numpy": (full_numpy, None),
     "forestgeom (float32)": (full_forestgeom, "forestgeom"),
     "quantile-forest (counts only)": (full_quantile_forest, "quantile_forest"),
@@ -149,20 +152,25 @@ def run_full(name: str) -> None:
 def compare_full() -> None:
     """Print the table of the full kernel."""
     print(f"\n## full leaf kernel, {ROWS} rows, {TREES} trees, leaves of at least {LEAF} rows\n")
-    print("| library | seconds | times kernelforest | peak memory MB |\n|---|---:|---:|---:|")
-    ours = 0.0
+    found: dict[str, tuple[float, float] | str] = {}
     for name, (_, module) in FULL.items():
         if module is not None and find_spec(module) is None:
-            print(f"| {name} | not installed | | |")
+            found[name] = "not installed"
             continue
         command = [sys.executable, __file__, "--measure", name]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode:
-            print(f"| {name} | failed: {done.stderr.strip().splitlines()[-1][:80]} | | |")
+            found[name] = f"failed: {done.stderr.strip().splitlines()[-1][:80]}"
             continue
         seconds, megabytes = map(float, done.stdout.split()[-2:])
-        ours = ours or seconds
-        print(f"| {name} | {seconds:.3f} | {seconds / ours:.2f} | {megabytes:.0f} |", flush=True)
+        found[name] = seconds, megabytes
+    ours = found[SAME_FOREST]
+    print(f"| library | seconds | times {SAME_FOREST} | peak memory MB |\n|---|---:|---:|---:|")
+    for name, numbers in found.items():
+        if isinstance(numbers, str) or isinstance(ours, str):
+            print(f"| {name} | {numbers} | | |")
+        else:
+            print(f"| {name} | {numbers[0]:.3f} | {numbers[0] / ours[0]:.2f} | {numbers[1]:.0f} |")
 
 
 def nearest_at_scale(n_rows: int) -> None:
@@ -200,6 +208,8 @@ def main() -> None:
         run_full(options.measure)
         return
     parts = options.only.split(",")
+    versions = ", ".join(f"{name} {metadata.version(name)}" for name in ("kernelforest", "scikit-learn", "numpy", "numba"))
+    print(f"# Kernels of fitted forests: `python benchmarks/kernel.py`\n\n{versions}; {os.cpu_count()} cores.")
     if "full" in parts:
         compare_full()
     if "derivatives" in parts:

@@ -161,8 +161,8 @@ class ForestKernel:
             right = pack_bits(self._counts == 0)
             left = right if X is None else np.full((K.shape[0], right.shape[1]), ~np.uint64(0))
             pairs.divide_by_common_trees(K.indptr, K.indices, K.data, left, right, self._training.tree_weights)
-        if KINDS[kind].bounded:
-            np.minimum(K.data, 1.0, out=K.data)  # sums of shares round to a little more
+        if KINDS[kind].bounded and K.data.max(initial=0.0) > 1.0:  # sums of shares round to a little more
+            np.minimum(K.data, 1.0, out=K.data)
         return K.toarray() if dense else K
 
     def distance(self, X: Any = None, Z: Any = None, *, kind: str = "leaf") -> NDArray[np.float64]:
