@@ -26,6 +26,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 from kernelforest import KernelForestClassifier
+from kernelforest.analytic import fit_naive
 from kernelforest.kernel import ForestKernel
 from kernelforest.kernel.foreign import MISPLACED_GAPS
 from kernelforest.kernel.numbering import numbering_of
@@ -394,6 +395,63 @@ def test_frames_with_blanks_and_categories_reach_the_leaves_of_their_library(lib
     assert np.array_equal(kernel._training.matrix()[:, 3], (X[:, 3] > 0).astype(float))
     with pytest.raises(ValueError, match="must have the columns of training"):
         kernel.matrix(fresh[["c", "a b", "d", "e"]])
+
+
+def with_categories(library, n=200):
+    """A frame whose levels are not in the order of the alphabet, labels that need them, and a model fitted on both."""
+    rng = np.random.default_rng(0)
+    levels = pd.Categorical(rng.choice(["u", "v", "w"], n), categories=["w", "u", "v"])
+    table = pd.DataFrame({"a": rng.normal(size=n), "e": levels})
+    y = ((table["e"] == "u").to_numpy() * table["a"].to_numpy() > 0.2).astype(int)
+    if library == "lightgbm":
+        lightgbm = pytest.importorskip("lightgbm", reason="optional library")
+        return table, y, lightgbm.LGBMClassifier(n_estimators=10, min_child_samples=5, verbose=-1, n_jobs=1).fit(table, y)
+    xgboost = pytest.importorskip("xgboost", reason="optional library")
+    return table, y, xgboost.XGBClassifier(n_estimators=10, n_jobs=1, enable_categorical=True).fit(table, y)
+
+
+@LIBRARIES
+def test_training_rows_with_categories_are_stepped_from_as_the_same_rows_given(library):
+    table, y, fitted = with_categories(library)
+    kernel = ForestKernel.from_model(fitted, table, y)
+    own, given = kernel.derivative_importance(), kernel.derivative_importance(table)
+    assert np.array_equal(own.mean, given.mean, equal_nan=True)
+    assert np.isnan(own.mean).tolist() == np.isnan(own.per_sd).tolist() == [False, True]
+    for h in (None, 1.0):
+        assert np.isnan(kernel.derivatives(table, h).h).tolist() == [False, True]
+    found = fit_naive(kernel, n_rows=len(table))
+    np.testing.assert_allclose(found.weights, fit_naive(kernel, table).weights)
+    assert np.isnan(found.weights).tolist() == [False, True]
+
+
+@LIBRARIES
+def test_steps_from_codes_of_the_library_keep_them(library):
+    table, y, fitted = with_categories(library)
+    kernel = ForestKernel.from_model(fitted, table, y)
+    codes = np.column_stack([table["a"], table["e"].cat.codes]).astype(float)
+    assert np.array_equal(kernel._training.route(codes), kernel._training.leaves)
+    assert np.array_equal(kernel.derivatives(codes[:5]).right, kernel.derivatives(table[:5]).right, equal_nan=True)
+
+
+def test_a_pair_that_wants_a_frame_gets_one():
+    X, _, _, _ = data()
+    table = pd.DataFrame(X[:, :2], columns=["a", "b"])
+
+    def leaves(Z):
+        return (Z["a"] > 0).to_numpy(int)[:, None]
+
+    kernel = ForestKernel.from_model((leaves(table), leaves), table)
+    assert (kernel.derivative_importance().mean > 0).tolist() == [True, False]
+    assert (fit_naive(kernel, n_rows=20).weights > 0).tolist() == [True, False]
+
+
+def test_frames_of_polars_keep_their_categories():
+    xgboost = pytest.importorskip("xgboost", reason="optional library")
+    table, y, _ = with_categories("xgboost")
+    theirs = pl.DataFrame({"a": table["a"].to_numpy(), "e": pl.Series(table["e"].tolist(), dtype=pl.Categorical)})
+    kernel = ForestKernel.from_model(xgboost.XGBClassifier(n_estimators=10, enable_categorical=True).fit(theirs, y), theirs)
+    assert np.array_equal(kernel.derivative_importance().mean, kernel.derivative_importance(theirs).mean, equal_nan=True)
+    assert np.isnan(kernel.derivatives(theirs[:1]).h).tolist() == [False, True]
 
 
 def test_xgboost_fitted_on_a_frame_takes_arrays_by_position():

@@ -91,6 +91,7 @@ def training_from(
         threads,
         # the leaf means of scikit-learn; nothing here predicts as the others do
         "mean" if type(fitted).__module__.startswith("sklearn.") else "proximity",
+        frame=X_train if is_frame(X_train) else None,
     )
 
 
