@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
-from scipy.sparse import csr_array
+from scipy.sparse import csr_array, csr_matrix
 from sklearn.cluster import KMeans
 from sklearn.ensemble import (
     BaggingClassifier,
@@ -30,6 +30,7 @@ from kernelforest.analytic import fit_naive
 from kernelforest.kernel import ForestKernel
 from kernelforest.kernel.foreign import MISPLACED_GAPS
 from kernelforest.kernel.numbering import numbering_of
+from kernelforest.kernel.points import as_rows
 
 LETTERS = np.array(["a", "b", "c"])
 LIKE_THEIR_MEAN = {"aggregate": "mean", "fill": "inbag"}
@@ -431,6 +432,33 @@ def test_steps_from_codes_of_the_library_keep_them(library):
     codes = np.column_stack([table["a"], table["e"].cat.codes]).astype(float)
     assert np.array_equal(kernel._training.route(codes), kernel._training.leaves)
     assert np.array_equal(kernel.derivatives(codes[:5]).right, kernel.derivatives(table[:5]).right, equal_nan=True)
+
+
+@LIBRARIES
+def test_a_row_of_a_frame_is_a_point_with_its_types(library):
+    table, y, fitted = with_categories(library)
+    table["n"] = np.arange(len(table))  # an integer, which a row with a fraction must not round
+    kernel = ForestKernel.from_model(fitted.fit(table, y), table, y)
+    row = table.iloc[3]
+    assert kernel.explain(row).estimate == kernel.explain(table[3:4]).estimate
+    assert np.array_equal(kernel.voting_points(row).weight, kernel.voting_points(table[3:4]).weight)
+    assert np.array_equal(kernel.derivatives(row).right, kernel.derivatives(table[3:4]).right[0], equal_nan=True)
+    assert as_rows(row, table)[0].dtypes.equals(table.dtypes)
+    odd = row.copy()
+    odd["e"], odd["n"] = "unseen", 0.5
+    typed = as_rows(odd, table)[0]
+    assert typed["n"].item() == 0.5
+    assert typed["e"].isna().all()
+    assert np.isnan(kernel.derivatives(odd).right).tolist() == [False, True, False]
+
+
+@pytest.mark.parametrize("make", [csr_array, csr_matrix])
+def test_a_sparse_point_is_refused_by_name(make):
+    X, _, _, _ = data()
+    kernel = kernel_of("forest")
+    for ask in (kernel.explain, kernel.voting_points, kernel.derivatives):
+        with pytest.raises(TypeError, match=rf"x0 must be dense, got a sparse {make.__name__}; call x0\.toarray"):
+            ask(make(X[:1]))
 
 
 def test_a_pair_that_wants_a_frame_gets_one():

@@ -168,7 +168,7 @@ def fit_naive(
         if not isinstance(value, Integral) or isinstance(value, bool) or value < 1:
             raise ValueError(f"{name} must be an integer >= 1, got {value!r}")
     if X is not None:
-        table = as_rows(X)[0]
+        table = as_rows(X, training.frame)[0]
         rows = read_rows(training, table)
     else:
         table, rows = training.rows(np.random.default_rng(seed).permutation(len(training.leaves))[:n_rows])

@@ -157,7 +157,7 @@ def profile(training: Training, x0: Any, feature: int | str) -> Profile:
 
 def derivatives(training: Training, x0: Any, h: NDArray[np.float64], kind: str, decay: float) -> Derivatives:
     """Derivatives at one row or many; steps of length NaN give NaN."""
-    table, single = as_rows(x0)
+    table, single = as_rows(x0, training.frame)
     right, left = _differences(training, table, read_rows(training, table), h, _read_decay(kind, decay))
     h = np.where(is_categorical(training, table), np.nan, h)
     return Derivatives(training.names, right[0] if single else right, left[0] if single else left, h)
@@ -170,7 +170,7 @@ def derivative_importance(
     if X is None:
         table, matrix = training.rows(_some_rows(len(training.leaves)))
     else:
-        table = as_rows(X)[0]
+        table = as_rows(X, training.frame)[0]
         matrix = read_rows(training, table)
     right, left = _differences(training, table, matrix, h, _read_decay(kind, decay))
     size = (np.abs(right) + np.abs(left)) / 2.0
