@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from functools import cache
+from warnings import catch_warnings
 
 import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
 from scipy.sparse import csr_array, csr_matrix
+from sklearn.base import is_classifier
 from sklearn.cluster import KMeans
 from sklearn.ensemble import (
     BaggingClassifier,
@@ -165,6 +167,41 @@ def test_gap_weighted_labels_are_the_out_of_bag_prediction_where_there_is_one():
     got = kernel.matrix(kind="gap") @ onehot(y)
     np.testing.assert_allclose(got[judged], fitted.oob_decision_function_[judged], rtol=0, atol=1e-12)
     assert (got[~judged] == 0).all()
+
+
+@pytest.mark.parametrize(
+    ("model", "why"),
+    [
+        (RandomForestRegressor(3, criterion="absolute_error", max_depth=3, random_state=0), "predicts medians"),
+        (BaggingRegressor(DecisionTreeRegressor(criterion="absolute_error", max_depth=3), 3, random_state=0), "medians"),
+        (ExtraTreesRegressor(3, monotonic_cst=[1, 0, 0, 0], max_depth=3, random_state=0), "monotonic_cst moves"),
+        (DecisionTreeClassifier(monotonic_cst=[0, 0, 0, -1], max_depth=3, random_state=0), "monotonic_cst moves"),
+        (RandomForestClassifier(3, class_weight="balanced_subsample", random_state=0), "differently in each tree"),
+    ],
+)
+def test_predictions_that_are_no_averages_of_labels_are_warned_of_once(model, why):
+    X, y, _, r = data()
+    target = (y == "a") if is_classifier(model) else r
+    with pytest.warns(UserWarning, match=f"weighted averages of labels will differ from predict: .*{why}") as told:
+        ForestKernel.from_model(model.fit(X, target), X, target)
+    assert len(told) == 1
+    assert told[0].filename == __file__
+
+
+@pytest.mark.parametrize(
+    "rules",
+    [
+        {"monotonic_cst": [0, 0, 0, 0]},
+        {"class_weight": "balanced"},
+        {"class_weight": "balanced_subsample", "bootstrap": False},  # then it is the same as "balanced"
+        {"criterion": "log_loss"},
+    ],
+)
+def test_other_rules_of_scikit_learn_are_not_warned_of(rules):
+    X, y, _, _ = data()
+    fitted = RandomForestClassifier(3, random_state=0, **rules).fit(X, y == "a")
+    with catch_warnings(action="error"):
+        ForestKernel.from_model(fitted, X, y == "a")
 
 
 # ---- scikit-learn: leaves and draws ----

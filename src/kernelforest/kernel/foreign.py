@@ -6,9 +6,10 @@ Only public interfaces are read. LightGBM and XGBoost are recognised by the modu
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
+from warnings import warn
 
 import numpy as np
 import sklearn
@@ -57,6 +58,7 @@ class Source:
     trees: tuple[Any, ...] = ()  # decision trees of scikit-learn, which count the rows in their leaves
     samples: list[NDArray[Any]] | None = None  # numbers of the rows that each of them drew
     n_draws: int | None = None  # that each of them must have drawn; None: any number of rows, max_samples was set
+    others: tuple[str, ...] = ()  # why its predictions are no averages of labels with the weights of the kernel
 
 
 def training_from(
@@ -65,6 +67,8 @@ def training_from(
     """Describe somebody else's forest; see `ForestKernel.from_model`."""
     threads = read_threads(n_jobs)
     source = _source(fitted, threads)
+    if source.others:
+        warn(f"weighted averages of labels will differ from predict: {'; '.join(source.others)}", stacklevel=3)
     names = _column_names(X_train) or source.names
     route = _checked_route(source, names, X_train)
     raw = _training_leaves(source, route, X_train)
@@ -158,7 +162,18 @@ def _from_sklearn(fitted: Any, threads: int) -> Source:
         trees,
         samples,
         len(samples[0]) if samples is not None and fitted.max_samples is None else None,
+        tuple(_other_predictions(fitted, trees[0])),
     )
+
+
+def _other_predictions(fitted: Any, tree: Any) -> Iterator[str]:
+    """What makes leaves of scikit-learn predict something else than the average of the labels that were drawn."""
+    if tree.criterion == "absolute_error":
+        yield "criterion='absolute_error' predicts medians of leaves, not means"
+    if tree.monotonic_cst is not None and np.any(tree.monotonic_cst):
+        yield "monotonic_cst moves the values of leaves into order"
+    if getattr(fitted, "class_weight", None) == "balanced_subsample" and fitted.bootstrap:
+        yield "class_weight='balanced_subsample' weighs classes differently in each tree"
 
 
 def _subsets(fitted: Any, width: int) -> list[NDArray[Any]] | None:
