@@ -554,6 +554,28 @@ def test_boosted_trees_refuse_other_columns_and_missing_fits(library):
         ForestKernel.from_model(type(fitted)(), X)
 
 
+@pytest.mark.parametrize("n_rounds", [1, 4])
+def test_a_tree_of_xgboost_for_several_outputs_is_one_tree(n_rounds):
+    xgboost = pytest.importorskip("xgboost", reason="optional library")
+    X, _, new, r = data()
+    both = np.column_stack([r, r**2])
+    fitted = xgboost.XGBRegressor(n_estimators=n_rounds, multi_strategy="multi_output_tree", tree_method="hist", n_jobs=1)
+    kernel = ForestKernel.from_model(fitted.fit(X, both), X, both)
+    assert kernel.n_trees == n_rounds
+    for rows in (new, new[:1]):
+        old, fresh = fitted.apply(X).reshape(len(X), -1), fitted.apply(rows).reshape(len(rows), -1)
+        np.testing.assert_allclose(kernel.matrix(rows, dense=True), share_of_common_leaves(fresh, old), atol=1e-12)
+
+
+def test_a_linear_model_of_xgboost_has_no_kernel():
+    xgboost = pytest.importorskip("xgboost", reason="optional library")
+    X, _, _, r = data()
+    fitted = xgboost.XGBRegressor(booster="gblinear", n_estimators=2, n_jobs=1).fit(X, r)
+    for model in (fitted, fitted.get_booster()):
+        with pytest.raises(TypeError, match=r"fitted must have trees to have a kernel, got .*gblinear"):
+            ForestKernel.from_model(model, X, r)
+
+
 def test_an_empty_booster_is_not_fitted():
     xgboost = pytest.importorskip("xgboost", reason="optional library")
     with pytest.raises(NotFittedError, match="without trees"):

@@ -5,6 +5,7 @@ Only public interfaces are read. LightGBM and XGBoost are recognised by the modu
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -229,6 +230,8 @@ def _from_xgboost(fitted: Any, threads: int) -> Source:
         width = int(booster.num_features())
     except ValueError:  # a stack trace of its library
         raise NotFittedError("fitted must be a fitted forest, got an XGBoost Booster without trees") from None
+    if json.loads(booster.save_config())["learner"]["gradient_booster"]["name"] == "gblinear":
+        raise TypeError("fitted must have trees to have a kernel, got XGBoost's linear model (booster='gblinear')")
     matrix: Any = sys.modules["xgboost"].DMatrix  # loaded, or there were no model
     missing = fitted.missing if model else np.nan
     best = getattr(booster, "best_iteration", None) if model else None  # as its own apply: stop where early stopping did
@@ -237,8 +240,9 @@ def _from_xgboost(fitted: Any, threads: int) -> Source:
     def leaves(X: Any) -> NDArray[np.int32]:
         table = X if hasattr(X, "shape") else np.asarray(X, dtype=np.float64)
         rows = matrix(table, missing=missing, nthread=threads, enable_categorical=True)
-        found = booster.predict(rows, pred_leaf=True, iteration_range=rounds, validate_features=False, strict_shape=True)
-        return np.asarray(found).reshape(len(found), -1).astype(np.int32)  # (rows, rounds, classes, trees) before
+        # not strict_shape: that counts a leaf for each output, also where a tree has one for all of them
+        found = booster.predict(rows, pred_leaf=True, iteration_range=rounds, validate_features=False)
+        return np.asarray(found).reshape(int(rows.num_row()), -1).astype(np.int32)
 
     return Source(
         leaves,
