@@ -624,6 +624,13 @@ def test_our_own_classifier_gives_its_own_kernel():
     assert ForestKernel.from_model(model, None) is model.kernel_
     with pytest.raises(ValueError, match="X_train is not the table"):
         ForestKernel.from_model(model, X[::-1])
+    for other in (y[::-1], y[:-1], np.searchsorted(LETTERS, y)):
+        with pytest.raises(ValueError, match="y_train must be left out or be what this forest was fitted on"):
+            ForestKernel.from_model(model, X, other)
+    with pytest.raises(ValueError, match="weight must be left out"):
+        ForestKernel.from_model(model, X, y, weight=np.ones(len(X)))
+    for same in (y.tolist(), pd.Series(y), pd.Categorical(y), y[:, None]):
+        assert ForestKernel.from_model(model, X, same) is model.kernel_
     with pytest.raises(NotFittedError):
         ForestKernel.from_model(KernelForestClassifier.untuned(), X)
 

@@ -100,10 +100,15 @@ def training_from(
     )
 
 
-def check_own_rows(training: Training, X_train: Any) -> None:
-    """Whether X_train, if given, is what one of our own forests was grown on: it has to reach the same leaves."""
+def check_own_rows(training: Training, X_train: Any, y_train: Any, weight: Any) -> None:
+    """Whether rows and labels, if given, are those that one of our own forests was grown on; it knows its weights itself."""
     if X_train is not None and not np.array_equal(training.route(X_train), training.leaves):
         raise ValueError("X_train is not the table this forest was fitted on: its rows reach other leaves")
+    labels = np.asarray(training.classes)[training.values.argmax(axis=1)]
+    if y_train is not None and not np.array_equal(np.ravel(np.asarray(y_train)), labels):
+        raise ValueError("y_train must be left out or be what this forest was fitted on: its kernel knows those labels")
+    if weight is not None:
+        raise ValueError("weight must be left out: the kernel of this forest knows the weights it was fitted with")
 
 
 # ---- what each library says ----

@@ -67,7 +67,8 @@ class ForestKernel:
             drew. A model or Booster of LightGBM or XGBoost: their draws are not known, so every tree counts as grown on all
             rows; their trees are no repetitions of each other, but K still is the share of trees in which two rows share a
             leaf. For anything else a pair (leaves_train, apply_function): the leaf of each training row in each tree, and
-            what says so for new rows. Of a `KernelForestClassifier` the answer is its `kernel_`.
+            what says so for new rows. Of a `KernelForestClassifier` the answer is its `kernel_`,
+            which knows labels and weights: others are refused.
         X_train : table
             What the forest was fitted on, row for row. It is kept, not copied. With a pair it may be None.
         y_train : array, optional
@@ -92,7 +93,7 @@ class ForestKernel:
         """
         if hasattr(type(fitted), "kernel_"):
             kernel: ForestKernel = fitted.kernel_
-            check_own_rows(kernel._training, X_train)
+            check_own_rows(kernel._training, X_train, y_train, weight)
             return kernel
         origin = partial(cls.from_model, weight=weight, n_jobs=n_jobs), (fitted, X_train, y_train)
         return cls(training_from(fitted, X_train, y_train, weight=weight, n_jobs=n_jobs), origin)
