@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from functools import cache
 from warnings import catch_warnings
 
@@ -60,6 +61,7 @@ REGRESSORS = {
     "bagging-columns": BaggingRegressor(n_estimators=20, max_features=0.5, random_state=0),
     "tree": DecisionTreeRegressor(min_samples_leaf=4, random_state=0),
 }
+LIBRARIES = pytest.mark.parametrize("library", ["lightgbm", "xgboost"])
 WITHOUT_DRAWS = ("forest-whole", "forest-whole-leaf5", "extra", "tree")
 
 
@@ -312,6 +314,35 @@ def test_refitting_the_model_leaves_the_kernel_as_it_was():
     assert np.array_equal(kernel.average(new), before)
 
 
+@LIBRARIES
+def test_a_pickled_kernel_of_boosted_trees_is_the_same(library):
+    X, _, new, r = data()
+    for labels in (r, None):
+        kernel = ForestKernel.from_model(boosted(library, "regressor")[0], X, labels)
+        assert np.array_equal(pickle.loads(pickle.dumps(kernel)).average(new, r), kernel.average(new, r))
+
+
+@pytest.mark.parametrize("n", [150, 50])
+def test_a_pickled_kernel_of_a_model_fitted_again_is_refused(n):
+    X, y, _, _ = data()
+    fitted = RandomForestClassifier(10, random_state=0).fit(X, y)
+    kernel = ForestKernel.from_model(fitted, X, y)
+    before = pickle.dumps(kernel)
+    fitted.set_params(random_state=1).fit(X[:n], y[:n])
+    assert np.array_equal(pickle.loads(before).matrix(dense=True), kernel.matrix(dense=True))
+    with pytest.raises(ValueError, match="the forest or its rows have changed since the kernel was made"):
+        pickle.loads(pickle.dumps(kernel))
+
+
+def test_a_pickled_kernel_whose_labels_were_changed_is_refused():
+    X, y, _, _ = data()
+    labels = y.copy()
+    kernel = ForestKernel.from_model(classifier("extra"), X, labels)
+    labels[0] = "c" if labels[0] == "a" else "a"
+    with pytest.raises(ValueError, match="the forest or its rows have changed since the kernel was made"):
+        pickle.loads(pickle.dumps(kernel))
+
+
 # ---- frames and names ----
 
 
@@ -375,9 +406,6 @@ def boosted(library, kind):
         booster = model.get_booster()
         return booster, lambda Z: booster.predict(xgboost.DMatrix(Z), pred_leaf=True)
     return model, model.apply
-
-
-LIBRARIES = pytest.mark.parametrize("library", ["lightgbm", "xgboost"])
 
 
 @LIBRARIES

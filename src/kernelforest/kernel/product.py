@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
+from hashlib import blake2b
 from numbers import Integral
 from typing import Any, NamedTuple
 
@@ -101,7 +102,8 @@ class ForestKernel:
     def __reduce__(self) -> Any:
         if self._origin is None:
             return super().__reduce__()
-        return _made_again, (*self._origin, self._training.aggregate, self._training.fill, self._training.correct)
+        estimate = self._training.aggregate, self._training.fill, self._training.correct
+        return _made_again, (*self._origin, *estimate, _digest(self._training))
 
     def __repr__(self) -> str:
         estimate = f"aggregate={self._training.aggregate!r}, fill={self._training.fill!r}"
@@ -416,8 +418,32 @@ class ForestKernel:
         return even, index, kind == "gap"
 
 
-def _made_again(make: Callable[..., ForestKernel], arguments: tuple[Any, ...], *estimate: Any) -> ForestKernel:
+def _made_again(
+    make: Callable[..., ForestKernel],
+    arguments: tuple[Any, ...],
+    aggregate: str,
+    fill: str,
+    correct: Any,
+    digest: str | None,
+) -> ForestKernel:
     """What a pickled kernel becomes."""
-    kernel = make(*arguments)
-    kernel.meant_estimate(*estimate)
+    changed = "the forest or its rows have changed since the kernel was made: make it again with from_model"
+    try:
+        kernel = make(*arguments)
+    except ValueError as error:
+        raise ValueError(f"{changed} ({error})") from error
+    if _digest(kernel._training) != digest:
+        raise ValueError(changed)
+    kernel.meant_estimate(aggregate, fill, correct)
     return kernel
+
+
+def _digest(training: Training) -> str | None:
+    """What tells leaves, draws, labels and weights from others; None of our own forests, which are pickled as they were."""
+    if training.forest is not None:
+        return None
+    draws = [] if training.draws is None else [training.draws()]
+    found = blake2b(digest_size=16)
+    for array in (training.leaves, training.values, training.row_weights, *draws):
+        found.update(np.ascontiguousarray(array).data)
+    return found.hexdigest()
