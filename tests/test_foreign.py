@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import tracemalloc
 from functools import cache
 from warnings import catch_warnings
 
@@ -32,6 +33,7 @@ from kernelforest import KernelForestClassifier
 from kernelforest.analytic import fit_naive
 from kernelforest.kernel import ForestKernel
 from kernelforest.kernel.foreign import MISPLACED_GAPS
+from kernelforest.kernel.memory import sparse_bytes
 from kernelforest.kernel.numbering import numbering_of
 from kernelforest.kernel.points import as_rows
 
@@ -204,6 +206,39 @@ def test_other_rules_of_scikit_learn_are_not_warned_of(rules):
     fitted = RandomForestClassifier(3, random_state=0, **rules).fit(X, y == "a")
     with catch_warnings(action="error"):
         ForestKernel.from_model(fitted, X, y == "a")
+
+
+def one_tree(n=600):
+    """A forest of one tree, of which most rows are in leaves without out-of-bag rows, and weights that are zero for some."""
+    rng = np.random.default_rng(2)
+    X, y = rng.normal(size=(n, 3)), rng.integers(0, 2, n)
+    weight = (np.arange(n) % 5).astype(float)
+    fitted = RandomForestClassifier(1, random_state=0).fit(X, y)
+    return ForestKernel.from_model(fitted, X, y, weight=weight), np.eye(2)[y], X, weight
+
+
+def test_rows_of_which_no_tree_says_anything_weigh_all_training_rows():
+    kernel, labels, X, weight = one_tree()
+    W = kernel.weights(X, fill="oob")
+    even = np.diff(W.indptr) == np.count_nonzero(weight)
+    assert 0 < even.sum() < len(X)
+    np.testing.assert_allclose(W[even].toarray(), np.tile(weight / weight.sum(), (even.sum(), 1)))
+    np.testing.assert_allclose(W @ labels, kernel.average(X, fill="oob"), atol=1e-12)
+    W.check_format()
+
+
+def test_rows_of_which_no_tree_says_anything_take_the_memory_of_their_entries(monkeypatch):
+    kernel, _, X, _ = one_tree()
+    kernel.weights(X, fill="oob")
+    tracemalloc.start()
+    W = kernel.weights(X, fill="oob")
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    size = sparse_bytes(*W.shape[:1], W.nnz)
+    assert peak < 1.2 * size
+    monkeypatch.setattr("kernelforest.kernel.memory.available_bytes", lambda: size - 1)
+    with pytest.raises(MemoryError, match=r"no tree says anything.*average"):
+        kernel.weights(X, fill="oob")
 
 
 # ---- scikit-learn: leaves and draws ----

@@ -22,7 +22,7 @@ from kernelforest.kernel import shape
 from kernelforest.kernel.explain import Explanation, VotingPoints, explain, voting_points
 from kernelforest.kernel.foreign import check_own_rows, training_from
 from kernelforest.kernel.grids import default_steps, read_steps
-from kernelforest.kernel.incidence import in_blocks, members, multiply, pack_bits
+from kernelforest.kernel.incidence import fill_silent_rows, in_blocks, members, multiply, pack_bits
 from kernelforest.kernel.memory import check_room
 from kernelforest.kernel.training import Training
 
@@ -191,13 +191,7 @@ class ForestKernel:
         W = multiply(
             self._leaves(X), factors, self._index(fill), aggregate == "mean", True, self.n_rows, np.float64, threads
         )
-        silent = np.flatnonzero(np.diff(W.indptr) == 0)
-        if len(silent):  # no tree has an opinion: the class shares of the data, as in predict_proba
-            weight = self._training.row_weights
-            W = W.tolil()
-            W[silent] = weight / weight.sum()
-            W = csr_array(W)
-        return W
+        return fill_silent_rows(W, self._training.row_weights)
 
     def average(
         self, X: Any, values: ArrayLike | None = None, *, aggregate: str | None = None, fill: str | None = None
