@@ -550,6 +550,8 @@ def test_a_row_of_a_frame_is_a_point_with_its_types(library):
     assert typed["n"].item() == 0.5
     assert typed["e"].isna().all()
     assert np.isnan(kernel.derivatives(odd).right).tolist() == [False, True, False]
+    odd["n"] = None
+    assert np.isnan(kernel.derivatives(odd).right).tolist() == [False, True, True]
 
 
 @pytest.mark.parametrize("make", [csr_array, csr_matrix])

@@ -41,6 +41,8 @@ def _typed(row: Any, frame: Any) -> Any:
             row[c] = row[c].where(row[c].isin(dtype.categories)).astype(dtype)  # a level that is not known is missing
         elif getattr(dtype, "kind", "O") not in "iub":
             row[c] = row[c].astype(dtype)
+        elif row[c].isna().all():
+            row[c] = np.nan
     return row
 
 
