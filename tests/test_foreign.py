@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import pickle
+import tracemalloc
 from functools import cache
+from warnings import catch_warnings
 
 import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
-from scipy.sparse import csr_array
+from scipy.sparse import csr_array, csr_matrix
+from sklearn.base import is_classifier
 from sklearn.cluster import KMeans
 from sklearn.ensemble import (
     BaggingClassifier,
@@ -26,9 +30,12 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 from kernelforest import KernelForestClassifier
+from kernelforest.analytic import fit_naive
 from kernelforest.kernel import ForestKernel
 from kernelforest.kernel.foreign import MISPLACED_GAPS
+from kernelforest.kernel.memory import sparse_bytes
 from kernelforest.kernel.numbering import numbering_of
+from kernelforest.kernel.points import as_rows
 
 LETTERS = np.array(["a", "b", "c"])
 LIKE_THEIR_MEAN = {"aggregate": "mean", "fill": "inbag"}
@@ -56,6 +63,7 @@ REGRESSORS = {
     "bagging-columns": BaggingRegressor(n_estimators=20, max_features=0.5, random_state=0),
     "tree": DecisionTreeRegressor(min_samples_leaf=4, random_state=0),
 }
+LIBRARIES = pytest.mark.parametrize("library", ["lightgbm", "xgboost"])
 WITHOUT_DRAWS = ("forest-whole", "forest-whole-leaf5", "extra", "tree")
 
 
@@ -163,6 +171,74 @@ def test_gap_weighted_labels_are_the_out_of_bag_prediction_where_there_is_one():
     got = kernel.matrix(kind="gap") @ onehot(y)
     np.testing.assert_allclose(got[judged], fitted.oob_decision_function_[judged], rtol=0, atol=1e-12)
     assert (got[~judged] == 0).all()
+
+
+@pytest.mark.parametrize(
+    ("model", "why"),
+    [
+        (RandomForestRegressor(3, criterion="absolute_error", max_depth=3, random_state=0), "predicts medians"),
+        (BaggingRegressor(DecisionTreeRegressor(criterion="absolute_error", max_depth=3), 3, random_state=0), "medians"),
+        (ExtraTreesRegressor(3, monotonic_cst=[1, 0, 0, 0], max_depth=3, random_state=0), "monotonic_cst moves"),
+        (DecisionTreeClassifier(monotonic_cst=[0, 0, 0, -1], max_depth=3, random_state=0), "monotonic_cst moves"),
+        (RandomForestClassifier(3, class_weight="balanced_subsample", random_state=0), "differently in each tree"),
+    ],
+)
+def test_predictions_that_are_no_averages_of_labels_are_warned_of_once(model, why):
+    X, y, _, r = data()
+    target = (y == "a") if is_classifier(model) else r
+    with pytest.warns(UserWarning, match=f"weighted averages of labels will differ from predict: .*{why}") as told:
+        ForestKernel.from_model(model.fit(X, target), X, target)
+    assert len(told) == 1
+    assert told[0].filename == __file__
+
+
+@pytest.mark.parametrize(
+    "rules",
+    [
+        {"monotonic_cst": [0, 0, 0, 0]},
+        {"class_weight": "balanced"},
+        {"class_weight": "balanced_subsample", "bootstrap": False},  # then it is the same as "balanced"
+        {"criterion": "log_loss"},
+    ],
+)
+def test_other_rules_of_scikit_learn_are_not_warned_of(rules):
+    X, y, _, _ = data()
+    fitted = RandomForestClassifier(3, random_state=0, **rules).fit(X, y == "a")
+    with catch_warnings(action="error"):
+        ForestKernel.from_model(fitted, X, y == "a")
+
+
+def one_tree(n=600):
+    """A forest of one tree, of which most rows are in leaves without out-of-bag rows, and weights that are zero for some."""
+    rng = np.random.default_rng(2)
+    X, y = rng.normal(size=(n, 3)), rng.integers(0, 2, n)
+    weight = (np.arange(n) % 5).astype(float)
+    fitted = RandomForestClassifier(1, random_state=0).fit(X, y)
+    return ForestKernel.from_model(fitted, X, y, weight=weight), np.eye(2)[y], X, weight
+
+
+def test_rows_of_which_no_tree_says_anything_weigh_all_training_rows():
+    kernel, labels, X, weight = one_tree()
+    W = kernel.weights(X, fill="oob")
+    even = np.diff(W.indptr) == np.count_nonzero(weight)
+    assert 0 < even.sum() < len(X)
+    np.testing.assert_allclose(W[even].toarray(), np.tile(weight / weight.sum(), (even.sum(), 1)))
+    np.testing.assert_allclose(W @ labels, kernel.average(X, fill="oob"), atol=1e-12)
+    W.check_format()
+
+
+def test_rows_of_which_no_tree_says_anything_take_the_memory_of_their_entries(monkeypatch):
+    kernel, _, X, _ = one_tree()
+    kernel.weights(X, fill="oob")
+    tracemalloc.start()
+    W = kernel.weights(X, fill="oob")
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    size = sparse_bytes(*W.shape[:1], W.nnz)
+    assert peak < 1.2 * size
+    monkeypatch.setattr("kernelforest.kernel.memory.available_bytes", lambda: size - 1)
+    with pytest.raises(MemoryError, match=r"no tree says anything.*average"):
+        kernel.weights(X, fill="oob")
 
 
 # ---- scikit-learn: leaves and draws ----
@@ -273,6 +349,35 @@ def test_refitting_the_model_leaves_the_kernel_as_it_was():
     assert np.array_equal(kernel.average(new), before)
 
 
+@LIBRARIES
+def test_a_pickled_kernel_of_boosted_trees_is_the_same(library):
+    X, _, new, r = data()
+    for labels in (r, None):
+        kernel = ForestKernel.from_model(boosted(library, "regressor")[0], X, labels)
+        assert np.array_equal(pickle.loads(pickle.dumps(kernel)).average(new, r), kernel.average(new, r))
+
+
+@pytest.mark.parametrize("n", [150, 50])
+def test_a_pickled_kernel_of_a_model_fitted_again_is_refused(n):
+    X, y, _, _ = data()
+    fitted = RandomForestClassifier(10, random_state=0).fit(X, y)
+    kernel = ForestKernel.from_model(fitted, X, y)
+    before = pickle.dumps(kernel)
+    fitted.set_params(random_state=1).fit(X[:n], y[:n])
+    assert np.array_equal(pickle.loads(before).matrix(dense=True), kernel.matrix(dense=True))
+    with pytest.raises(ValueError, match="the forest or its rows have changed since the kernel was made"):
+        pickle.loads(pickle.dumps(kernel))
+
+
+def test_a_pickled_kernel_whose_labels_were_changed_is_refused():
+    X, y, _, _ = data()
+    labels = y.copy()
+    kernel = ForestKernel.from_model(classifier("extra"), X, labels)
+    labels[0] = "c" if labels[0] == "a" else "a"
+    with pytest.raises(ValueError, match="the forest or its rows have changed since the kernel was made"):
+        pickle.loads(pickle.dumps(kernel))
+
+
 # ---- frames and names ----
 
 
@@ -338,9 +443,6 @@ def boosted(library, kind):
     return model, model.apply
 
 
-LIBRARIES = pytest.mark.parametrize("library", ["lightgbm", "xgboost"])
-
-
 @LIBRARIES
 @pytest.mark.parametrize("kind", ["classifier", "regressor", "forest", "booster"])
 def test_leaf_kernel_of_boosted_trees_is_the_share_of_common_leaves(library, kind):
@@ -396,6 +498,92 @@ def test_frames_with_blanks_and_categories_reach_the_leaves_of_their_library(lib
         kernel.matrix(fresh[["c", "a b", "d", "e"]])
 
 
+def with_categories(library, n=200):
+    """A frame whose levels are not in the order of the alphabet, labels that need them, and a model fitted on both."""
+    rng = np.random.default_rng(0)
+    levels = pd.Categorical(rng.choice(["u", "v", "w"], n), categories=["w", "u", "v"])
+    table = pd.DataFrame({"a": rng.normal(size=n), "e": levels})
+    y = ((table["e"] == "u").to_numpy() * table["a"].to_numpy() > 0.2).astype(int)
+    if library == "lightgbm":
+        lightgbm = pytest.importorskip("lightgbm", reason="optional library")
+        return table, y, lightgbm.LGBMClassifier(n_estimators=10, min_child_samples=5, verbose=-1, n_jobs=1).fit(table, y)
+    xgboost = pytest.importorskip("xgboost", reason="optional library")
+    return table, y, xgboost.XGBClassifier(n_estimators=10, n_jobs=1, enable_categorical=True).fit(table, y)
+
+
+@LIBRARIES
+def test_training_rows_with_categories_are_stepped_from_as_the_same_rows_given(library):
+    table, y, fitted = with_categories(library)
+    kernel = ForestKernel.from_model(fitted, table, y)
+    own, given = kernel.derivative_importance(), kernel.derivative_importance(table)
+    assert np.array_equal(own.mean, given.mean, equal_nan=True)
+    assert np.isnan(own.mean).tolist() == np.isnan(own.per_sd).tolist() == [False, True]
+    for h in (None, 1.0):
+        assert np.isnan(kernel.derivatives(table, h).h).tolist() == [False, True]
+    found = fit_naive(kernel, n_rows=len(table))
+    np.testing.assert_allclose(found.weights, fit_naive(kernel, table).weights)
+    assert np.isnan(found.weights).tolist() == [False, True]
+
+
+@LIBRARIES
+def test_steps_from_codes_of_the_library_keep_them(library):
+    table, y, fitted = with_categories(library)
+    kernel = ForestKernel.from_model(fitted, table, y)
+    codes = np.column_stack([table["a"], table["e"].cat.codes]).astype(float)
+    assert np.array_equal(kernel._training.route(codes), kernel._training.leaves)
+    assert np.array_equal(kernel.derivatives(codes[:5]).right, kernel.derivatives(table[:5]).right, equal_nan=True)
+
+
+@LIBRARIES
+def test_a_row_of_a_frame_is_a_point_with_its_types(library):
+    table, y, fitted = with_categories(library)
+    table["n"] = np.arange(len(table))  # an integer, which a row with a fraction must not round
+    kernel = ForestKernel.from_model(fitted.fit(table, y), table, y)
+    row = table.iloc[3]
+    assert kernel.explain(row).estimate == kernel.explain(table[3:4]).estimate
+    assert np.array_equal(kernel.voting_points(row).weight, kernel.voting_points(table[3:4]).weight)
+    assert np.array_equal(kernel.derivatives(row).right, kernel.derivatives(table[3:4]).right[0], equal_nan=True)
+    assert as_rows(row, table)[0].dtypes.equals(table.dtypes)
+    odd = row.copy()
+    odd["e"], odd["n"] = "unseen", 0.5
+    typed = as_rows(odd, table)[0]
+    assert typed["n"].item() == 0.5
+    assert typed["e"].isna().all()
+    assert np.isnan(kernel.derivatives(odd).right).tolist() == [False, True, False]
+    odd["n"] = None
+    assert np.isnan(kernel.derivatives(odd).right).tolist() == [False, True, True]
+
+
+@pytest.mark.parametrize("make", [csr_array, csr_matrix])
+def test_a_sparse_point_is_refused_by_name(make):
+    X, _, _, _ = data()
+    kernel = kernel_of("forest")
+    for ask in (kernel.explain, kernel.voting_points, kernel.derivatives):
+        with pytest.raises(TypeError, match=rf"x0 must be dense, got a sparse {make.__name__}; call x0\.toarray"):
+            ask(make(X[:1]))
+
+
+def test_a_pair_that_wants_a_frame_gets_one():
+    X, _, _, _ = data()
+    table = pd.DataFrame(X[:, :2], columns=["a", "b"])
+
+    def leaves(Z):
+        return (Z["a"] > 0).to_numpy(int)[:, None]
+
+    kernel = ForestKernel.from_model((leaves(table), leaves), table)
+    assert (kernel.derivative_importance().mean > 0).tolist() == [True, False]
+    assert (fit_naive(kernel, n_rows=20).weights > 0).tolist() == [True, False]
+
+
+def test_frames_of_polars_keep_their_categories():
+    xgboost = pytest.importorskip("xgboost", reason="optional library")
+    table, y, _ = with_categories("xgboost")
+    theirs = pl.DataFrame({"a": table["a"].to_numpy(), "e": pl.Series(table["e"].tolist(), dtype=pl.Categorical)})
+    kernel = ForestKernel.from_model(xgboost.XGBClassifier(n_estimators=10, enable_categorical=True).fit(theirs, y), theirs)
+    assert np.array_equal(kernel.derivative_importance().mean, kernel.derivative_importance(theirs).mean, equal_nan=True)
+    assert np.isnan(kernel.derivatives(theirs[:1]).h).tolist() == [False, True]
+
+
 def test_xgboost_fitted_on_a_frame_takes_arrays_by_position():
     xgboost = pytest.importorskip("xgboost", reason="optional library")
     X, _, new, r = data()
@@ -429,6 +617,28 @@ def test_boosted_trees_refuse_other_columns_and_missing_fits(library):
         ForestKernel.from_model(fitted, X).matrix(new[:, :3])
     with pytest.raises(NotFittedError):
         ForestKernel.from_model(type(fitted)(), X)
+
+
+@pytest.mark.parametrize("n_rounds", [1, 4])
+def test_a_tree_of_xgboost_for_several_outputs_is_one_tree(n_rounds):
+    xgboost = pytest.importorskip("xgboost", reason="optional library")
+    X, _, new, r = data()
+    both = np.column_stack([r, r**2])
+    fitted = xgboost.XGBRegressor(n_estimators=n_rounds, multi_strategy="multi_output_tree", tree_method="hist", n_jobs=1)
+    kernel = ForestKernel.from_model(fitted.fit(X, both), X, both)
+    assert kernel.n_trees == n_rounds
+    for rows in (new, new[:1]):
+        old, fresh = fitted.apply(X).reshape(len(X), -1), fitted.apply(rows).reshape(len(rows), -1)
+        np.testing.assert_allclose(kernel.matrix(rows, dense=True), share_of_common_leaves(fresh, old), atol=1e-12)
+
+
+def test_a_linear_model_of_xgboost_has_no_kernel():
+    xgboost = pytest.importorskip("xgboost", reason="optional library")
+    X, _, _, r = data()
+    fitted = xgboost.XGBRegressor(booster="gblinear", n_estimators=2, n_jobs=1).fit(X, r)
+    for model in (fitted, fitted.get_booster()):
+        with pytest.raises(TypeError, match=r"fitted must have trees to have a kernel, got .*gblinear"):
+            ForestKernel.from_model(model, X, r)
 
 
 def test_an_empty_booster_is_not_fitted():
@@ -479,6 +689,13 @@ def test_our_own_classifier_gives_its_own_kernel():
     assert ForestKernel.from_model(model, None) is model.kernel_
     with pytest.raises(ValueError, match="X_train is not the table"):
         ForestKernel.from_model(model, X[::-1])
+    for other in (y[::-1], y[:-1], np.searchsorted(LETTERS, y)):
+        with pytest.raises(ValueError, match="y_train must be left out or be what this forest was fitted on"):
+            ForestKernel.from_model(model, X, other)
+    with pytest.raises(ValueError, match="weight must be left out"):
+        ForestKernel.from_model(model, X, y, weight=np.ones(len(X)))
+    for same in (y.tolist(), pd.Series(y), pd.Categorical(y), y[:, None]):
+        assert ForestKernel.from_model(model, X, same) is model.kernel_
     with pytest.raises(NotFittedError):
         ForestKernel.from_model(KernelForestClassifier.untuned(), X)
 

@@ -27,7 +27,7 @@ from scipy.stats import poisson
 from kernelforest.data import check_choice
 from kernelforest.frames import as_table
 from kernelforest.kernel import ForestKernel, Training, shape
-from kernelforest.kernel.grids import is_categorical
+from kernelforest.kernel.grids import changed_copies, is_categorical
 from kernelforest.kernel.points import as_rows, read_rows
 
 Floats = NDArray[np.float64]
@@ -167,15 +167,15 @@ def fit_naive(
     for name, value in (("n_rows", n_rows), ("n_steps", n_steps)):
         if not isinstance(value, Integral) or isinstance(value, bool) or value < 1:
             raise ValueError(f"{name} must be an integer >= 1, got {value!r}")
-    table = training.matrix()
     if X is not None:
-        rows = read_rows(training, as_rows(X)[0])
+        table = as_rows(X, training.frame)[0]
+        rows = read_rows(training, table)
     else:
-        rows = table[np.random.default_rng(seed).permutation(len(table))[:n_rows]]
+        table, rows = training.rows(np.random.default_rng(seed).permutation(len(training.leaves))[:n_rows])
     u = np.arange(1, n_steps + 1) / n_steps
-    rulers = [Ruler(np.sort(column[np.isfinite(column)]), scale) for column in table.T]
-    profile, count = average_profiles(training, rows, rulers, u)
-    categorical = is_categorical(training)
+    rulers = [Ruler(np.sort(column[np.isfinite(column)]), scale) for column in training.matrix().T]
+    profile, count = average_profiles(training, rows, rulers, u, table)
+    categorical = is_categorical(training, table)
     profile[categorical], count[categorical] = np.nan, 0  # or they would pass for features that are never cut
     weights, r2 = fit_cuts(u, profile, count)
     weights[categorical] = np.nan
@@ -189,17 +189,25 @@ def leaves_of_columns(training: Training) -> NDArray[np.int64]:
     return np.array([len(np.unique(column)) for column in training.leaves.T])
 
 
-def average_profiles(training: Training, rows: Floats, rulers: list[Ruler], u: Floats) -> tuple[Floats, NDArray[np.int64]]:
-    """Mean of K(x0 ± u e_j, x0) over rows and signs, as far as that stays in the data, and how many there were."""
+def average_profiles(
+    training: Training, rows: Floats, rulers: list[Ruler], u: Floats, table: Any = None
+) -> tuple[Floats, NDArray[np.int64]]:
+    """Mean of K(x0 ± u e_j, x0) over rows and signs, as far as that stays in the data, and how many there were.
+
+    `table` are the same rows in the form that the forest reads, if that is not numbers.
+    """
     total, count = np.zeros((len(rulers), len(u))), np.zeros((len(rulers), len(u)), np.int64)
     steps = np.concatenate([u, -u])
-    along = _along_faces if training.forest is not None else _along_steps
-    for row in rows:
+    for i, row in enumerate(rows):
         kept = np.flatnonzero(np.isfinite(row))
         moved = [rulers[j].move(row[j], steps) for j in kept]
         inside = np.array([known for _, known in moved]).reshape(len(kept), len(steps))
         values = np.array([value for value, _ in moved]).reshape(inside.shape)
-        similar = np.where(inside, along(training, row, kept, values), 0.0)
+        if training.forest is not None:
+            similar = _along_faces(training, row, kept, values)
+        else:
+            similar = _along_steps(training, rows if table is None else table, i, row, kept, values)
+        similar = np.where(inside, similar, 0.0)
         total[kept] += similar.reshape(len(kept), 2, -1).sum(axis=1)
         count[kept] += inside.reshape(len(kept), 2, -1).sum(axis=1)
     return np.divide(total, count, out=np.full_like(total, np.nan), where=count > 0), count
@@ -216,11 +224,11 @@ def _along_faces(training: Training, row: Floats, features: NDArray[np.int64], v
     return out
 
 
-def _along_steps(training: Training, row: Floats, features: NDArray[np.int64], values: Floats) -> Floats:
-    """The same of any forest, by asking it where the moved rows end."""
-    moved = np.repeat(row[None], values.size, axis=0)
-    moved[np.arange(values.size), np.repeat(features, values.shape[1])] = values.ravel()
-    leaves = training.route(np.vstack([row[None], moved]))
+def _along_steps(training: Training, table: Any, i: int, row: Floats, features: NDArray[np.int64], values: Floats) -> Floats:
+    """The same of any forest, by asking it where moved copies of row i of a table end."""
+    moved = np.repeat(row[None], 1 + values.size, axis=0)
+    moved[1 + np.arange(values.size), np.repeat(features, values.shape[1])] = values.ravel()
+    leaves = training.route(changed_copies(training, table, np.full(len(moved), i), moved))
     return np.asarray((leaves[1:] == leaves[0]) @ training.factors / training.n_trees).reshape(values.shape)
 
 

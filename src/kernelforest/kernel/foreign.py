@@ -5,10 +5,12 @@ Only public interfaces are read. LightGBM and XGBoost are recognised by the modu
 
 from __future__ import annotations
 
+import json
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
+from warnings import warn
 
 import numpy as np
 import sklearn
@@ -57,6 +59,7 @@ class Source:
     trees: tuple[Any, ...] = ()  # decision trees of scikit-learn, which count the rows in their leaves
     samples: list[NDArray[Any]] | None = None  # numbers of the rows that each of them drew
     n_draws: int | None = None  # that each of them must have drawn; None: any number of rows, max_samples was set
+    others: tuple[str, ...] = ()  # why its predictions are no averages of labels with the weights of the kernel
 
 
 def training_from(
@@ -65,6 +68,8 @@ def training_from(
     """Describe somebody else's forest; see `ForestKernel.from_model`."""
     threads = read_threads(n_jobs)
     source = _source(fitted, threads)
+    if source.others:
+        warn(f"weighted averages of labels will differ from predict: {'; '.join(source.others)}", stacklevel=3)
     names = _column_names(X_train) or source.names
     route = _checked_route(source, names, X_train)
     raw = _training_leaves(source, route, X_train)
@@ -91,13 +96,19 @@ def training_from(
         threads,
         # the leaf means of scikit-learn; nothing here predicts as the others do
         "mean" if type(fitted).__module__.startswith("sklearn.") else "proximity",
+        frame=X_train if is_frame(X_train) else None,
     )
 
 
-def check_own_rows(training: Training, X_train: Any) -> None:
-    """Whether X_train, if given, is what one of our own forests was grown on: it has to reach the same leaves."""
+def check_own_rows(training: Training, X_train: Any, y_train: Any, weight: Any) -> None:
+    """Whether rows and labels, if given, are those that one of our own forests was grown on; it knows its weights itself."""
     if X_train is not None and not np.array_equal(training.route(X_train), training.leaves):
         raise ValueError("X_train is not the table this forest was fitted on: its rows reach other leaves")
+    labels = np.asarray(training.classes)[training.values.argmax(axis=1)]
+    if y_train is not None and not np.array_equal(np.ravel(np.asarray(y_train)), labels):
+        raise ValueError("y_train must be left out or be what this forest was fitted on: its kernel knows those labels")
+    if weight is not None:
+        raise ValueError("weight must be left out: the kernel of this forest knows the weights it was fitted with")
 
 
 # ---- what each library says ----
@@ -157,7 +168,18 @@ def _from_sklearn(fitted: Any, threads: int) -> Source:
         trees,
         samples,
         len(samples[0]) if samples is not None and fitted.max_samples is None else None,
+        tuple(_other_predictions(fitted, trees[0])),
     )
+
+
+def _other_predictions(fitted: Any, tree: Any) -> Iterator[str]:
+    """What makes leaves of scikit-learn predict something else than the average of the labels that were drawn."""
+    if tree.criterion == "absolute_error":
+        yield "criterion='absolute_error' predicts medians of leaves, not means"
+    if tree.monotonic_cst is not None and np.any(tree.monotonic_cst):
+        yield "monotonic_cst moves the values of leaves into order"
+    if getattr(fitted, "class_weight", None) == "balanced_subsample" and fitted.bootstrap:
+        yield "class_weight='balanced_subsample' weighs classes differently in each tree"
 
 
 def _subsets(fitted: Any, width: int) -> list[NDArray[Any]] | None:
@@ -213,6 +235,8 @@ def _from_xgboost(fitted: Any, threads: int) -> Source:
         width = int(booster.num_features())
     except ValueError:  # a stack trace of its library
         raise NotFittedError("fitted must be a fitted forest, got an XGBoost Booster without trees") from None
+    if json.loads(booster.save_config())["learner"]["gradient_booster"]["name"] == "gblinear":
+        raise TypeError("fitted must have trees to have a kernel, got XGBoost's linear model (booster='gblinear')")
     matrix: Any = sys.modules["xgboost"].DMatrix  # loaded, or there were no model
     missing = fitted.missing if model else np.nan
     best = getattr(booster, "best_iteration", None) if model else None  # as its own apply: stop where early stopping did
@@ -221,8 +245,9 @@ def _from_xgboost(fitted: Any, threads: int) -> Source:
     def leaves(X: Any) -> NDArray[np.int32]:
         table = X if hasattr(X, "shape") else np.asarray(X, dtype=np.float64)
         rows = matrix(table, missing=missing, nthread=threads, enable_categorical=True)
-        found = booster.predict(rows, pred_leaf=True, iteration_range=rounds, validate_features=False, strict_shape=True)
-        return np.asarray(found).reshape(len(found), -1).astype(np.int32)  # (rows, rounds, classes, trees) before
+        # not strict_shape: that counts a leaf for each output, also where a tree has one for all of them
+        found = booster.predict(rows, pred_leaf=True, iteration_range=rounds, validate_features=False)
+        return np.asarray(found).reshape(int(rows.num_row()), -1).astype(np.int32)
 
     return Source(
         leaves,

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from kernelforest.data import is_frame
 from kernelforest.kernel.points import feature_number
-from kernelforest.kernel.training import Training
+from kernelforest.kernel.training import Training, take_rows
 
 STEP = 0.2  # standard deviations, as in the paper's spam example
 
@@ -63,12 +64,34 @@ def numeric_feature(training: Training, table: Any, feature: Any) -> int:
 
 
 def is_categorical(training: Training, table: Any = None) -> NDArray[np.bool_]:
-    """Features that cannot be stepped along: in other forests, columns of a pandas frame that hold no numbers."""
+    """Features that cannot be stepped along: in other forests, columns of a data frame that hold no numbers."""
     if training.forest is not None:
         return np.asarray((training.forest.columns.kinds & 1) != 0)
-    if hasattr(table, "iloc"):
-        return np.array([getattr(dtype, "kind", "O") not in "fiub" for dtype in table.dtypes])
+    frame = table if training.frame is None else training.frame
+    if is_frame(frame):
+        return np.array([not _holds_numbers(frame[c].dtype) for c in frame.columns])
     return np.zeros(len(training.names), dtype=bool)
+
+
+def changed_copies(training: Training, table: Any, which: NDArray[np.intp], changed: NDArray[np.float64]) -> Any:
+    """Copies of the rows `which` of a table with other numbers; categories stay: a library may number them its own way."""
+    fixed = is_categorical(training, table)
+    if not is_frame(table):
+        return np.where(fixed, np.asarray(table)[which], changed) if fixed.any() else changed
+    copies = take_rows(table, which)
+    for c in np.flatnonzero(~fixed):
+        name = table.columns[c]
+        if hasattr(table, "iloc"):
+            copies[name] = changed[:, c]
+        else:  # polars
+            copies = copies.with_columns(type(copies[name])(name, changed[:, c]))
+    return copies
+
+
+def _holds_numbers(dtype: Any) -> bool:
+    if hasattr(dtype, "is_numeric"):  # polars
+        return bool(dtype.is_numeric()) or str(dtype) == "Boolean"
+    return getattr(dtype, "kind", "O") in "fiub"
 
 
 def _span(training: Training, j: int, n_points: int) -> NDArray[np.float64]:

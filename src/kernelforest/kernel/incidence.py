@@ -65,6 +65,27 @@ def multiply(
     return csr_array((values, columns, starts.astype(columns.dtype)), shape=(len(leaves), width))
 
 
+def fill_silent_rows(W: csr_array, weight: NDArray[np.float64]) -> csr_array:
+    """Weights of the class shares of the data where no tree has an opinion, as in predict_proba."""
+    n_rows, counts, counted = W.shape[0], np.diff(W.indptr), np.flatnonzero(weight)
+    silent = np.flatnonzero(counts == 0)
+    if not len(silent):
+        return W
+    starts = np.concatenate([[0], np.where(counts == 0, len(counted), counts).cumsum(dtype=np.int64)])
+    what = f"weights of {starts[-1]:,} entries ({len(silent):,} rows of which no tree says anything weigh all training rows)"
+    instead = "grow more trees, ask for fewer rows at a time, or for average(X, values), which needs no matrix"
+    check_room(sparse_bytes(n_rows, int(starts[-1])), what, instead)
+    columns, values = np.empty(starts[-1], np.int32 if starts[-1] < 2**31 else np.int64), np.empty(starts[-1])
+    even, first = weight[counted] / weight.sum(), 0
+    for row in (*silent, n_rows):  # each after the rows between it and the one before
+        old, new = slice(W.indptr[first], W.indptr[row]), slice(starts[first], starts[row])
+        columns[new], values[new] = W.indices[old], W.data[old]
+        if row < n_rows:
+            columns[starts[row] : starts[row + 1]], values[starts[row] : starts[row + 1]] = counted, even
+        first = row + 1
+    return csr_array((values, columns, starts.astype(columns.dtype)), shape=W.shape)
+
+
 def in_blocks(block: Callable[[slice], Any], n_rows: int, threads: int) -> None:
     """A few pieces of work for each thread, because each piece clears a line as long as the training set."""
     size = max(_BLOCK, -(-n_rows // (8 * threads)))

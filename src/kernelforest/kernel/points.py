@@ -12,21 +12,38 @@ from kernelforest.data import is_frame
 from kernelforest.kernel.training import Training
 
 
-def as_rows(x0: Any) -> tuple[Any, bool]:
-    """A row as a table of one row, and whether it was a row and not a table.
+def as_rows(x0: Any, frame: Any = None) -> tuple[Any, bool]:
+    """A row as a table of one row, and whether it was a row and not a table; `frame` has the types of its columns.
 
     >>> as_rows([1.0, 2.0])
     ([[1.0, 2.0]], True)
     """
+    if hasattr(x0, "toarray"):
+        raise TypeError(f"x0 must be dense, got a sparse {type(x0).__name__}; call x0.toarray()")
     if is_frame(x0):
         return x0, False
     if hasattr(x0, "to_frame"):  # a row taken out of a pandas frame
-        return x0.to_frame().T.infer_objects(), True
+        return _typed(x0.to_frame().T.infer_objects(), frame), True
     if isinstance(x0, list | tuple):
         flat = len(x0) > 0 and all(np.ndim(v) == 0 for v in x0)
         return ([list(x0)] if flat else x0), flat
     array = np.asarray(x0)
     return (array[None, :], True) if array.ndim == 1 else (array, False)
+
+
+def _typed(row: Any, frame: Any) -> Any:
+    """A row with the types of a pandas frame. Integers stay what they are: a row may have fractions or gaps there."""
+    if not hasattr(frame, "iloc") or list(row.columns) != list(frame.columns):
+        return row
+    for c in row.columns:
+        dtype = frame[c].dtype
+        if hasattr(dtype, "categories"):
+            row[c] = row[c].where(row[c].isin(dtype.categories)).astype(dtype)  # a level that is not known is missing
+        elif getattr(dtype, "kind", "O") not in "iub":
+            row[c] = row[c].astype(dtype)
+        elif row[c].isna().all():
+            row[c] = np.nan
+    return row
 
 
 def read_rows(training: Training, table: Any) -> NDArray[np.float64]:
@@ -39,7 +56,7 @@ def read_rows(training: Training, table: Any) -> NDArray[np.float64]:
 
 def read_point(training: Training, x0: Any) -> tuple[Any, NDArray[np.float64]]:
     """One row with the columns of training, as a table and as numbers."""
-    table, _ = as_rows(x0)
+    table, _ = as_rows(x0, training.frame)
     if np.shape(table) != (1, len(training.names)):
         raise ValueError(f"x0 must be one row of {len(training.names)} features, got shape {np.shape(x0)}")
     return table, read_rows(training, table)[0]

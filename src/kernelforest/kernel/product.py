@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
+from hashlib import blake2b
 from numbers import Integral
 from typing import Any, NamedTuple
 
@@ -21,7 +22,7 @@ from kernelforest.kernel import shape
 from kernelforest.kernel.explain import Explanation, VotingPoints, explain, voting_points
 from kernelforest.kernel.foreign import check_own_rows, training_from
 from kernelforest.kernel.grids import default_steps, read_steps
-from kernelforest.kernel.incidence import in_blocks, members, multiply, pack_bits
+from kernelforest.kernel.incidence import fill_silent_rows, in_blocks, members, multiply, pack_bits
 from kernelforest.kernel.memory import check_room
 from kernelforest.kernel.training import Correction, Training
 
@@ -67,7 +68,8 @@ class ForestKernel:
             drew. A model or Booster of LightGBM or XGBoost: their draws are not known, so every tree counts as grown on all
             rows; their trees are no repetitions of each other, but K still is the share of trees in which two rows share a
             leaf. For anything else a pair (leaves_train, apply_function): the leaf of each training row in each tree, and
-            what says so for new rows. Of a `KernelForestClassifier` the answer is its `kernel_`.
+            what says so for new rows. Of a `KernelForestClassifier` the answer is its `kernel_`,
+            which knows labels and weights: others are refused.
         X_train : table
             What the forest was fitted on, row for row. It is kept, not copied. With a pair it may be None.
         y_train : array, optional
@@ -92,7 +94,7 @@ class ForestKernel:
         """
         if hasattr(type(fitted), "kernel_"):
             kernel: ForestKernel = fitted.kernel_
-            check_own_rows(kernel._training, X_train)
+            check_own_rows(kernel._training, X_train, y_train, weight)
             return kernel
         origin = partial(cls.from_model, weight=weight, n_jobs=n_jobs), (fitted, X_train, y_train)
         return cls(training_from(fitted, X_train, y_train, weight=weight, n_jobs=n_jobs), origin)
@@ -100,7 +102,8 @@ class ForestKernel:
     def __reduce__(self) -> Any:
         if self._origin is None:
             return super().__reduce__()
-        return _made_again, (*self._origin, self._training.aggregate, self._training.fill, self._training.correct)
+        estimate = self._training.aggregate, self._training.fill, self._training.correct
+        return _made_again, (*self._origin, *estimate, _digest(self._training))
 
     def __repr__(self) -> str:
         estimate = f"aggregate={self._training.aggregate!r}, fill={self._training.fill!r}"
@@ -186,13 +189,7 @@ class ForestKernel:
         W = multiply(
             self._leaves(X), factors, self._index(fill), aggregate == "mean", True, self.n_rows, np.float64, threads
         )
-        silent = np.flatnonzero(np.diff(W.indptr) == 0)
-        if len(silent):  # no tree has an opinion: the class shares of the data, as in predict_proba
-            weight = self._training.row_weights
-            W = W.tolil()
-            W[silent] = weight / weight.sum()
-            W = csr_array(W)
-        return W
+        return fill_silent_rows(W, self._training.row_weights)
 
     def average(
         self, X: Any, values: ArrayLike | None = None, *, aggregate: str | None = None, fill: str | None = None
@@ -418,8 +415,32 @@ class ForestKernel:
         return even, index, kind == "gap"
 
 
-def _made_again(make: Callable[..., ForestKernel], arguments: tuple[Any, ...], *estimate: Any) -> ForestKernel:
+def _made_again(
+    make: Callable[..., ForestKernel],
+    arguments: tuple[Any, ...],
+    aggregate: str,
+    fill: str,
+    correct: Any,
+    digest: str | None,
+) -> ForestKernel:
     """What a pickled kernel becomes."""
-    kernel = make(*arguments)
-    kernel.meant_estimate(*estimate)
+    changed = "the forest or its rows have changed since the kernel was made: make it again with from_model"
+    try:
+        kernel = make(*arguments)
+    except ValueError as error:
+        raise ValueError(f"{changed} ({error})") from error
+    if _digest(kernel._training) != digest:
+        raise ValueError(changed)
+    kernel.meant_estimate(aggregate, fill, correct)
     return kernel
+
+
+def _digest(training: Training) -> str | None:
+    """What tells leaves, draws, labels and weights from others; None of our own forests, which are pickled as they were."""
+    if training.forest is not None:
+        return None
+    draws = [] if training.draws is None else [training.draws()]
+    found = blake2b(digest_size=16)
+    for array in (training.leaves, training.values, training.row_weights, *draws):
+        found.update(np.ascontiguousarray(array).data)
+    return found.hexdigest()

@@ -19,7 +19,7 @@ from kernelforest.compiling import announced_compiling
 from kernelforest.forest import Forest
 from kernelforest.frames import as_table
 from kernelforest.growing import in_threads
-from kernelforest.kernel.grids import STEP, is_categorical, numeric_feature, read_grid
+from kernelforest.kernel.grids import STEP, changed_copies, is_categorical, numeric_feature, read_grid
 from kernelforest.kernel.memory import check_room
 from kernelforest.kernel.points import as_rows, read_point, read_rows
 from kernelforest.kernel.training import Training
@@ -157,8 +157,9 @@ def profile(training: Training, x0: Any, feature: int | str) -> Profile:
 
 def derivatives(training: Training, x0: Any, h: NDArray[np.float64], kind: str, decay: float) -> Derivatives:
     """Derivatives at one row or many; steps of length NaN give NaN."""
-    table, single = as_rows(x0)
+    table, single = as_rows(x0, training.frame)
     right, left = _differences(training, table, read_rows(training, table), h, _read_decay(kind, decay))
+    h = np.where(is_categorical(training, table), np.nan, h)
     return Derivatives(training.names, right[0] if single else right, left[0] if single else left, h)
 
 
@@ -167,9 +168,9 @@ def derivative_importance(
 ) -> DerivativeImportance:
     """Average derivatives over rows. Without X, over at most 1,000 training rows, drawn with a fixed seed."""
     if X is None:
-        table = matrix = _some_training_rows(training)
+        table, matrix = training.rows(_some_rows(len(training.leaves)))
     else:
-        table = as_rows(X)[0]
+        table = as_rows(X, training.frame)[0]
         matrix = read_rows(training, table)
     right, left = _differences(training, table, matrix, h, _read_decay(kind, decay))
     size = (np.abs(right) + np.abs(left)) / 2.0
@@ -347,22 +348,15 @@ def _shares(
     training: Training, table: Any, which: NDArray[np.intp], changed: NDArray[np.float64], home: NDArray[np.int32]
 ) -> NDArray[np.float64]:
     """Share of trees in which changed copies of the rows `which` of a table are in the leaf they came from."""
-    copies: Any = changed
-    if hasattr(table, "iloc"):  # the forest may want the names and types of a pandas frame
-        copies = table.iloc[which].reset_index(drop=True)
-        for c in np.flatnonzero(~is_categorical(training, table)):
-            copies[table.columns[c]] = changed[:, c]
-    leaves = training.route(copies)
+    leaves = training.route(changed_copies(training, table, which, changed))
     return np.asarray(((leaves == home) & (home >= 0)).mean(axis=1))
 
 
 # ---- reading ----
 
 
-def _some_training_rows(training: Training) -> NDArray[np.float64]:
-    n = len(training.leaves)
-    rows = np.arange(n) if n <= MOST_ROWS else np.sort(np.random.default_rng(0).choice(n, MOST_ROWS, replace=False))
-    return training.matrix()[rows]
+def _some_rows(n: int) -> NDArray[np.intp]:
+    return np.arange(n) if n <= MOST_ROWS else np.sort(np.random.default_rng(0).choice(n, MOST_ROWS, replace=False))
 
 
 def _read_decay(kind: Any, decay: Any) -> float | None:

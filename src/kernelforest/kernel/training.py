@@ -54,6 +54,12 @@ class Training:
     fill: str = "inbag"
     correct: Correction | None = None  # calibration of that estimate and prior, if any
     readings: tuple[Reading, ...] = ()  # which trees are in the columns; none: each tree is in one, as it was grown
+    frame: Any = None  # the training table of another library's forest, if it is a data frame: only that has its categories
+
+    def rows(self, which: NDArray[np.intp]) -> tuple[Any, NDArray[np.float64]]:
+        """Some training rows, in the form that the forest reads and as numbers."""
+        matrix = self.matrix()[which]
+        return (matrix if self.frame is None else take_rows(self.frame, which)), matrix
 
     @cached_property
     def trees(self) -> NDArray[np.int64]:
@@ -95,6 +101,11 @@ class Training:
         if fill == "oob" and self.draws is None:
             raise ValueError("fill='oob' needs rows that a tree did not draw; every tree was grown on all rows")
         return aggregate, fill
+
+
+def take_rows(table: Any, which: NDArray[np.intp]) -> Any:
+    """Some rows of an array or data frame."""
+    return table.iloc[which].reset_index(drop=True) if hasattr(table, "iloc") else table[which]
 
 
 def training_of(
