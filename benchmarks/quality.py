@@ -29,8 +29,15 @@ from tables import say
 SIZES = (250, 500)
 REPS = {"simulated": 100, "real": 50, "cost": quality_cost.REPS}
 SETS = {"simulated": SIMULATED, "real": REAL, "cost": quality_cost.SETS}
-GRID_REPS = 50
-GRID_TURNS = (4, 12, 20)  # the search on large sets takes minutes: its repetitions come with these of the cheap methods
+GRID_REPS = 40
+GRID_TURNS = (
+    4,
+    12,
+    20,
+    28,
+    36,
+    44,
+)  # the search on large sets takes minutes: its repetitions come with these of the cheap methods
 
 
 @dataclass(frozen=True)
