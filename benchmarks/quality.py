@@ -31,13 +31,6 @@ REPS = {"simulated": 100, "real": 50, "cost": quality_cost.REPS}
 SETS = {"simulated": SIMULATED, "real": REAL, "cost": quality_cost.SETS}
 GRID_REPS = 40
 GRID_TURNS = (4, 12, 20, 28, 36, 44)  # a search on a large set takes minutes: its repetitions come with these of the others
-    4,
-    12,
-    20,
-    28,
-    36,
-    44,
-)  # the search on large sets takes minutes: its repetitions come with these of the cheap methods
 
 
 @dataclass(frozen=True)
