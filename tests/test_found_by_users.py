@@ -298,6 +298,7 @@ def test_balanced_classes_are_balanced_by_weight():
     weighted, plain = (read_class_weight("balanced", read_labels(Y), w) for w in (weight, None))
     assert weighted[1] / weighted[0] == pytest.approx(shares[0][0] / shares[0][1])
     assert plain[1] / plain[0] == pytest.approx(shares[1][0] / shares[1][1])
+    assert np.isfinite(read_class_weight("balanced", read_labels(Y), (Y == 1).astype(float))).all()
 
 
 def test_no_threads_are_refused_in_our_words():

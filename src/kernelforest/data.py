@@ -196,7 +196,10 @@ def read_class_weight(
     if not (isinstance(class_weight, Mapping) or (isinstance(class_weight, str) and class_weight == "balanced")):
         raise ValueError(f"class_weight must be None, 'balanced' or a dict, got {class_weight!r}")
     seen = labels.classes[labels.codes]
-    weights = compute_class_weight(class_weight, classes=labels.classes, y=seen, sample_weight=weight)
+    with np.errstate(divide="ignore"):  # a class whose rows have no weight
+        weights = compute_class_weight(class_weight, classes=labels.classes, y=seen, sample_weight=weight)
+    if weight is not None:
+        weights = np.where(np.bincount(labels.codes, weight) > 0, weights, 1.0)
     if not (np.isfinite(weights).all() and (weights > 0).all()):
         raise ValueError(f"class_weight must be finite and > 0 for every class, got {class_weight!r}")
     return np.asarray(weights, dtype=np.float64)
