@@ -9,8 +9,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from numba.core import event
 
-from kernelforest import compiling, warming
+from kernelforest import KernelForestClassifier, compiling, warming
 from kernelforest._engine import grow
 
 FIRST_USE = """
@@ -78,5 +79,21 @@ def test_warming_can_leave_growing_to_the_interpreter(monkeypatch: pytest.Monkey
     assert not hasattr(grow.grow_trees, "py_func")
 
 
-def test_warming_meets_what_users_bring() -> None:
+def test_after_warming_nothing_is_left_to_compile() -> None:
     warming.main([])
+    compiled = []
+
+    class Listener(event.Listener):
+        def on_start(self, started: event.Event) -> None:
+            compiled.append(started.data["dispatcher"].py_func.__name__)
+
+        def on_end(self, ended: event.Event) -> None:
+            pass
+
+    with event.install_listener("numba:compile", Listener()):
+        X = np.column_stack((np.random.default_rng(1).random(200), np.arange(200) % 4))
+        for labels in (np.arange(200) % 2, np.arange(200) % 4):
+            model = KernelForestClassifier(60, random_state=1, categorical_features=[1]).fit(X, labels)
+            model.kernel_.explain(X[0])
+        KernelForestClassifier(60, random_state=1, n_jobs=2).fit(X, labels % 2, groups=np.arange(200) // 4).predict_proba(X)
+    assert compiled == []

@@ -13,7 +13,7 @@ if cuts are random: the naive forest cuts any leaf next, a real one those with m
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from numbers import Integral
 from typing import Any
@@ -25,6 +25,7 @@ from scipy.special import pdtrc, polygamma, psi, xlogy
 from scipy.stats import poisson
 
 from kernelforest.data import check_choice
+from kernelforest.forest import Forest
 from kernelforest.frames import as_table
 from kernelforest.kernel import ForestKernel, Training, shape
 from kernelforest.kernel.grids import changed_copies, is_categorical
@@ -198,13 +199,14 @@ def average_profiles(
     """
     total, count = np.zeros((len(rulers), len(u))), np.zeros((len(rulers), len(u)), np.int64)
     steps = np.concatenate([u, -u])
+    parts = [] if training.forest is None else training.forest.parts()
     for i, row in enumerate(rows):
         kept = np.flatnonzero(np.isfinite(row))
         moved = [rulers[j].move(row[j], steps) for j in kept]
         inside = np.array([known for _, known in moved]).reshape(len(kept), len(steps))
         values = np.array([value for value, _ in moved]).reshape(inside.shape)
-        if training.forest is not None:
-            similar = _along_faces(training, row, kept, values)
+        if parts:
+            similar = _along_faces(parts, row, kept, values)
         else:
             similar = _along_steps(training, rows if table is None else table, i, row, kept, values)
         similar = np.where(inside, similar, 0.0)
@@ -213,10 +215,10 @@ def average_profiles(
     return np.divide(total, count, out=np.full_like(total, np.nan), where=count > 0), count
 
 
-def _along_faces(training: Training, row: Floats, features: NDArray[np.int64], values: Floats) -> Floats:
+def _along_faces(parts: Sequence[tuple[float, Forest]], row: Floats, features: NDArray[np.int64], values: Floats) -> Floats:
     """K(x0, row) where x0 is the row with a feature moved to each of its values: exact, from the faces of the leaf."""
     out = np.zeros(values.shape)
-    for weight, part in shape._own_forest(training, "fit_naive").parts():
+    for weight, part in parts:
         box = shape._faces_of(part, row)
         for k, j in enumerate(features):
             entered, gone = (np.searchsorted(np.sort(face[j]), values[k], side="left") for face in (box.lower, box.upper))
@@ -245,7 +247,12 @@ def mean_kernel(u: Floats, cuts: float) -> Floats:
     >>> mean_kernel(np.array([1.0]), 2.0)[0] == np.exp(-2.0)  # any cut parts the ends
     np.True_
     """
-    return np.asarray(poisson.pmf(np.arange(_MOST + 1), cuts) @ _survival(u))
+    return _averaged(_survival(u), cuts)
+
+
+def _averaged(survival: Floats, cuts: float) -> Floats:
+    """The mean over Poisson numbers of cuts."""
+    return np.asarray(poisson.pmf(np.arange(_MOST + 1), cuts) @ survival)
 
 
 def _survival(u: Floats) -> Floats:
@@ -284,10 +291,10 @@ def fit_cuts(u: Floats, profile: Floats, count: NDArray[np.int64]) -> tuple[Floa
     known = profile > 0  # not NaN either
     mass = np.where(known, profile, 0.0) * count
     y = np.log(np.where(known, profile, 1.0))
-    spared = _survival(u)
+    survival = _survival(u)
 
     def said(cuts: float) -> Floats:
-        return np.asarray(np.log(np.maximum(poisson.pmf(np.arange(_MOST + 1), cuts) @ spared, _TINY)))
+        return np.asarray(np.log(np.maximum(_averaged(survival, cuts), _TINY)))
 
     tried = np.concatenate([[0.0], np.geomspace(1e-3, _MOST / 2, 200)])
     table = np.array([said(cuts) for cuts in tried])
@@ -301,13 +308,12 @@ def fit_cuts(u: Floats, profile: Floats, count: NDArray[np.int64]) -> tuple[Floa
 
 def _least(said: Callable[[float], Floats], tried: Floats, table: Floats, mass: Floats, y: Floats) -> float:
     """The number of cuts of least squares: the best of those tried, then between its neighbours."""
-    best = int(((table - y) ** 2 @ mass).argmin())
-    if best == 0:
+    if not (mass * y).any():  # never parted
         return 0.0
-    ends = float(tried[best - 1]), float(tried[min(best + 1, len(tried) - 1)])
-    found = minimize_scalar(
-        lambda cuts: mass @ (said(cuts) - y) ** 2, bounds=ends, method="bounded", options={"xatol": 1e-7}
-    )
+    best = int(((table - y) ** 2 @ mass).argmin())
+    ends = float(tried[max(best - 1, 0)]), float(tried[min(best + 1, len(tried) - 1)])
+    exactly = {"xatol": 1e-9}
+    found = minimize_scalar(lambda cuts: mass @ (said(cuts) - y) ** 2, bounds=ends, method="bounded", options=exactly)
     return float(found.x)
 
 

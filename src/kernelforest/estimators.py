@@ -255,7 +255,7 @@ class KernelForestClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         fill = self.fill_ if fill is None else fill
         self._check_estimate(aggregate, fill, self.forest_.has_out_of_bag)
         proba = self.forest_.estimate(self._matrix(X), aggregate, fill, self._threads())
-        return self._corrected(proba) if meant else self._population(proba)
+        return self._correction(proba, meant)
 
     def predict_log_proba(self, X: Any, aggregate: str | None = None, fill: str | None = None) -> NDArray[np.float64]:
         """Logarithm of `predict_proba`; minus infinity where a probability is zero."""
@@ -316,9 +316,7 @@ class KernelForestClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
             fitted = copy(self)  # the kernel stays that of this fit if there is another
             described = training_of(fitted.forest_, fitted._matrix, names, fitted.classes_, self._threads())
             self._kernel = ForestKernel(described, (attrgetter("kernel_"), (fitted,)))
-            calibrate = None if fitted.calibration_.method is None else fitted.calibration_.calibrator
-            refer = None if fitted._population.factors is None else fitted._population
-            self._kernel.meant_estimate(fitted.aggregate_, fitted.fill_, Correction(calibrate, refer))
+            self._kernel.meant_estimate(fitted.aggregate_, fitted.fill_, fitted._correction)
         return self._kernel
 
     @property
@@ -416,9 +414,11 @@ class KernelForestClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
             raise ValueError(f"X has {matrix.shape[1]} features, but {self.n_features_in_} were seen in fit")
         return matrix
 
-    def _corrected(self, proba: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Calibrate, then refer to the prior."""
-        return self._population(self.calibration_.calibrator(proba))
+    @property
+    def _correction(self) -> Correction:
+        """Calibration of the estimate that is meant, then the prior."""
+        calibrate = None if self.calibration_.method is None else self.calibration_.calibrator
+        return Correction(calibrate, None if self._population.factors is None else self._population)
 
     def _out_of_bag(self) -> tuple[NDArray[np.float64], NDArray[np.int32]]:
         check_is_fitted(self)
