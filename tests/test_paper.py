@@ -300,6 +300,20 @@ def test_a_cell_is_compared_in_standard_errors_of_both_tables():
     assert not cells.outside([gap])
 
 
+@pytest.mark.parametrize("together", [False, True])
+def test_the_cells_that_halves_of_a_table_differ_in_are_counted(together):
+    """Two cells of their own go astray one by one, in 5 % of cuts each; two cells that are one only together."""
+    draws = np.random.default_rng(0).normal(size=(200, 2))
+    records = [{"rmse": {"row": {"prox": a, "random": a if together else b}}} for a, b in draws]
+    far = cells.Gap("row", "prox", cells.Mean(0.0, 1.0), 9.0, errors=9.0)
+    both = [far, far._replace(column="random")]
+    one = [far, far._replace(column="random", errors=0.0)]
+    expected = {(False, 2): 0.0455**2, (False, 1): 1 - 0.9545**2, (True, 2): 0.0455, (True, 1): 0.0455}
+    for found, n_far in ((both, 2), (one, 1)):
+        share = cells.apart_by_chance(records, found, cuts=4000)
+        assert share == pytest.approx(expected[together, n_far], abs=0.015)
+
+
 def test_a_single_repetition_is_not_compared_in_standard_errors():
     records = [{"rmse": {"row": {"prox": 0.1}}}]
     with pytest.raises(ValueError, match="a standard error takes 2 repetitions or more, got 1"):

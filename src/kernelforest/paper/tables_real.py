@@ -164,7 +164,8 @@ def _tables(records: Records) -> list[tuple[str, list[str], list[list[str]]]]:
     found.append((caution, ["set", "mtry", "difference", "p"], tests))
     if len(records) > 1 and not junk:
         cells = gaps(records, INDEPENDENT, INDEPENDENT_COLUMNS, INDEPENDENT_SPLITS, INDEPENDENT_ERROR)
-        found.append(against_another_run(cells, "4 to 20 splits; its errors taken as those of 10 splits, .003 or more"))
+        note = "4 to 20 splits; its errors taken as those of 10 splits, .003 or more"
+        found.append(against_another_run(records, cells, note))
     return found
 
 

@@ -151,12 +151,13 @@ def _against_another_run(records: Records) -> tuple[str, list[str], list[list[st
     if records[0]["n"] == SIZE:
         found = gaps(records, INDEPENDENT, PAPER_COLUMNS, INDEPENDENT_REPS)
         note = f"{INDEPENDENT_REPS} repetitions; without {' and '.join(UNEXPLAINED)}"
-        return against_another_run([gap for gap in found if gap.cell not in UNEXPLAINED], note)
+        return against_another_run(records, [gap for gap in found if gap.cell not in UNEXPLAINED], note)
     few = {row: cells for row, cells in INDEPENDENT_500.items() if row in ONE_FEATURE}
     many = {row: cells for row, cells in INDEPENDENT_500.items() if row not in ONE_FEATURE}
     found = gaps(records, few, ("class p/3", "prox"), INDEPENDENT_REPS, least=0.002)
     found += gaps(records, many, ("class √p", "prox"), INDEPENDENT_REPS, least=0.002)
-    return against_another_run(found, "two columns; the root rounded down for class, up for prox; errors of .002 or more")
+    note = "two columns; the root rounded down for class, up for prox; errors of .002 or more"
+    return against_another_run(records, found, note)
 
 
 def _tables(records: Records) -> list[tuple[str, list[str], list[list[str]]]]:
