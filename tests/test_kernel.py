@@ -12,7 +12,7 @@ from sklearn.ensemble import RandomForestClassifier
 from kernelforest import ForestKernel, KernelForestClassifier
 from kernelforest.kernel import KINDS
 from kernelforest.kernel import memory as kernel_memory
-from kernelforest.kernel.memory import index_bytes, sparse_bytes
+from kernelforest.kernel.memory import available_bytes, container_bytes, index_bytes, sparse_bytes
 
 N, T = 60, 15
 
@@ -187,6 +187,31 @@ def test_the_size_of_a_sparse_kernel_is_the_formula_and_building_it_takes_little
     size = sparse_bytes(K.shape[0], K.nnz)
     assert K.data.nbytes + K.indices.nbytes + K.indptr.nbytes == size
     assert peak < size + index_bytes(2000, 30, kernel._training.n_leaves, weighed=False) + 500_000
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_the_limit_of_a_container_counts(tmp_path, version):
+    folder, limit, used, stat = (
+        (tmp_path / "memory", "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file")
+        if version == 1
+        else (tmp_path, "memory.max", "memory.current", "inactive_file")
+    )
+    folder.mkdir(exist_ok=True)
+    assert container_bytes(tmp_path) is None
+    for name, text in ((limit, "1000\n"), (used, "700\n"), ("memory.stat", f"anon 1\n{stat} 50\n")):
+        (folder / name).write_text(text)
+    assert container_bytes(tmp_path) == 350
+    (folder / used).write_text("2000\n")
+    assert container_bytes(tmp_path) == 0
+    (folder / limit).write_text("max\n")
+    assert container_bytes(tmp_path) is None
+
+
+def test_the_smaller_of_machine_and_container_is_available(monkeypatch):
+    for machine, container, least in ((5, 3, 3), (3, None, 3), (None, None, None)):
+        monkeypatch.setattr(kernel_memory, "machine_bytes", lambda room=machine: room)
+        monkeypatch.setattr(kernel_memory, "container_bytes", lambda room=container: room)
+        assert available_bytes() == least
 
 
 def test_a_request_that_does_not_fit_says_so_before_it_is_made(monkeypatch):

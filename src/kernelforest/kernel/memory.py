@@ -3,9 +3,17 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+GROUPS = Path("/sys/fs/cgroup")
+# a limit, and what is used of it; on systems with control groups of the second and of the first version
+LIMITS = (
+    ("memory.max", "memory.current", "inactive_file"),
+    ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes", "total_inactive_file"),
+)
 
 
 def sparse_bytes(n_rows: int, n_entries: int, dtype: Any = np.float64) -> int:
@@ -28,7 +36,13 @@ def index_bytes(n_rows: int, n_trees: int, n_leaves: int, weighed: bool) -> int:
 
 
 def available_bytes() -> int | None:
-    """Memory that can be had without swapping, or None where the system does not tell."""
+    """Memory that can be had without swapping, on this machine and in its container; None where the system does not tell."""
+    known = [room for room in (machine_bytes(), container_bytes()) if room is not None]
+    return min(known, default=None)
+
+
+def machine_bytes() -> int | None:
+    """What the system says is available."""
     try:
         with open("/proc/meminfo") as lines:
             for line in lines:
@@ -37,6 +51,18 @@ def available_bytes() -> int | None:
         return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     except (OSError, ValueError, AttributeError):
         return None
+
+
+def container_bytes(groups: Path = GROUPS) -> int | None:
+    """What is left of a container's limit; None where there is no limit. Files that were read only count as free."""
+    for limit, used, files in LIMITS:
+        try:
+            stat = dict(line.split() for line in (groups / used).with_name("memory.stat").read_text().splitlines())
+            left = int((groups / limit).read_text()) - int((groups / used).read_text()) + int(stat[files])
+        except (OSError, ValueError, KeyError):  # no such file, or "max"
+            continue
+        return max(left, 0)
+    return None
 
 
 def check_room(n_bytes: int, what: str, instead: str) -> None:
