@@ -34,12 +34,6 @@ def fit(table: Any, labels: Any, groups: Any = None, **parameters: Any) -> Kerne
     return model
 
 
-def warm_up() -> None:
-    """Let Numba compile, or load, what a fit and a prediction need, on one thread and on several."""
-    for n_jobs in (1, 2):
-        fit(X, Y, n_jobs=n_jobs)
-
-
 def warm_the_rest() -> None:
     """The same for categories, gaps, several classes, groups, float32, and for kernels."""
     gaps = X.copy()
@@ -71,7 +65,7 @@ def main(arguments: Sequence[str]) -> None:
     growing = "--without-growing" not in arguments
     if not growing:
         grow_in_python()
-    warm_up()
+    fit(X, Y)
     if growing:
         warm_the_rest()
 
