@@ -194,7 +194,7 @@ COLUMN_METHODS: dict[str, Method] = {name: partial(column, settings) for name, s
 METHODS: dict[str, dict[str, Method]] = {
     "simulated": {OURS: ours, **COLUMN_METHODS, "lightgbm": tuned_lightgbm},
     "real": {OURS: ours, **BOOSTED_METHODS, **FOREST_METHODS},
-    "cost": {OURS: ours, "rf": plain_forest, "rf_grid": partial(grid_forest, trees=TREES)},
+    "cost": {OURS: ours, "rf": plain_forest, "rf_grid": partial(grid_forest, trees=TREES), "rf_grid_least": grid_forest},
 }
 
 
