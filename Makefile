@@ -9,19 +9,19 @@ export NUMBA_CACHE_DIR := $(CURDIR)/.cache/numba-$(shell cat src/kernelforest/_e
 demo: .venv/.installed
 	$(BIN)/kernelforest demo
 
-test: .venv/.dev lint types layers coverage
+test: lint types layers coverage
 
-lint:
+lint: .venv/.dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 
-types:
+types: .venv/.dev
 	$(BIN)/mypy
 
-layers:
+layers: .venv/.dev
 	$(BIN)/lint-imports
 
-coverage:
+coverage: .venv/.dev
 	$(BIN)/python -m pytest -n 2 --cov --cov-report=term
 
 tests: .venv/.dev

@@ -200,7 +200,9 @@ def test_a_summary_without_out_of_bag_rows_says_so(rows, capsys):
 def test_a_calibration_that_cannot_be_done_is_not_claimed(capsys):
     with pytest.warns(UserWarning, match=r"calibration='isotonic' is not done, because no row was left out by a tree"):
         small(calibration="isotonic").fit(X, Y, groups=np.zeros(len(Y)))
-    with pytest.warns(UserWarning, match=r"calibration='beta' is not done, because y has one class only"):
+    with pytest.warns(
+        UserWarning, match=r"calibration='beta' is not done, because rows that trees left out have one class only"
+    ):
         model = small(calibration="beta").fit(X, np.zeros(len(Y)))
     model.summary()
     assert "not calibrated" in capsys.readouterr().out

@@ -265,6 +265,15 @@ def test_a_path_over_many_scales_reaches_both_ends(kernel):
 
 
 @pytest.mark.parametrize("kernel", KINDS)
+def test_the_unit_of_the_rows_is_the_unit_of_the_bandwidth(kernel):
+    X, y = clusters()
+    whole = KernelRegression(kernel).fit(X, y)
+    small = KernelRegression(kernel).fit(X * 2.0**-80, y)  # a power of two changes no digit
+    assert small.bandwidth_ == whole.bandwidth_ * 2.0**-80
+    np.testing.assert_array_equal(small.predict_proba(X * 2.0**-80), whole.predict_proba(X))
+
+
+@pytest.mark.parametrize("kernel", KINDS)
 def test_leaving_one_out_is_fitting_without_it_also_by_wider_steps(kernel):
     X, y = clusters()
     bandwidths = path_of_bandwidths(X, kernel)

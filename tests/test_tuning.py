@@ -28,7 +28,7 @@ from kernelforest.growing import make_targets
 from kernelforest.judging import LIGHT, MOST_WAYS, NEGLIGIBLE
 from kernelforest.problems import DEVELOPMENT, PAPER
 from kernelforest.scaling import scalings
-from kernelforest.scoring import losses, mean_and_error
+from kernelforest.scoring import losses, mean_and_error, sample_rows
 from kernelforest.tuning import (
     MOST_ROWS,
     Open,
@@ -129,7 +129,9 @@ def test_scored_rows_have_weight_and_come_once(n, n_classes, seed):
     weight[0] = 1.0
     targets = make_targets(np.zeros(n, np.int32), n_classes, weight)
     choices = Open(("best",), (1,), tuple(range(1, 26)), ("mean", "proximity"), ("inbag",))
-    rows = scored_rows(targets, choices, seed)
+    rows, mass, worth = scored_rows(targets, choices, seed)
+    np.testing.assert_array_equal(mass, weight[rows])
+    assert worth == 1.0
     assert len(set(rows.tolist())) == len(rows)
     assert weight[rows].min() > 0
     assert len(rows) == min(weight.sum(), max(256, min(MOST_ROWS, 30_000_000 // (25 * 2 * 3 * n_classes))))
@@ -137,9 +139,51 @@ def test_scored_rows_have_weight_and_come_once(n, n_classes, seed):
 
 def test_of_many_rows_some_are_scored():
     targets = make_targets(np.zeros(10**5, np.int32), 2)
-    assert len(scored_rows(targets, Open(("best",), (1,), (1,), ("mean",), ("inbag",)), 0)) == MOST_ROWS
+    assert len(scored_rows(targets, Open(("best",), (1,), (1,), ("mean",), ("inbag",)), 0).rows) == MOST_ROWS
     wide = make_targets(np.zeros(10**5, np.int32), 1000)
-    assert len(scored_rows(wide, Open(("best",), (1,), tuple(range(25)), ("mean",), ("inbag",)), 0)) < MOST_ROWS
+    assert len(scored_rows(wide, Open(("best",), (1,), tuple(range(25)), ("mean",), ("inbag",)), 0).rows) < MOST_ROWS
+
+
+@given(n=st.integers(0, 300), most=st.integers(1, 200), odds=st.floats(0.5, 6.0), seed=st.integers(0, 99))
+@quick
+def test_a_sample_of_rows_stands_for_all_of_them(n, most, odds, seed):
+    """Sums of weights by class are those of all rows; a rare class has its quota, and nothing changes without one."""
+    rng = np.random.default_rng(seed)
+    labels = np.minimum(rng.geometric(1 - np.exp(-odds), n) - 1, 3)
+    weight, rows = rng.uniform(0.5, 2.0, n), np.flatnonzero(rng.random(n) < 0.9)
+    some, mass, worth = sample_rows(rows, labels, weight, most, seed)
+    total, found = (np.bincount(labels[each], minlength=4) for each in (rows, some))
+    quota = np.minimum(total, most // (4 * max(1, np.count_nonzero(total))))
+    assert len(set(some.tolist())) == len(some) <= most
+    assert set(some.tolist()) <= set(rows.tolist())
+    assert (found >= quota).all()
+    assert len(some) > min(len(rows), most) - 4
+    plain = np.random.default_rng(seed).permutation(rows)[:most]
+    if (np.bincount(labels[plain], minlength=4) >= quota).all():
+        np.testing.assert_array_equal(some, plain)
+        np.testing.assert_array_equal(mass, weight[plain])
+        assert worth == 1.0
+    else:
+        assert worth > 0.5
+        wanted = np.where(found > 0, np.bincount(labels[rows], weight[rows], 4), 0.0)
+        np.testing.assert_allclose(np.bincount(labels[some], mass, 4), wanted)
+
+
+def test_scores_of_a_sample_are_those_of_all_rows_though_hits_are_rare(monkeypatch):
+    """Fifty hits among 5,000 rows: of 400 rows drawn blindly four would be hits, and the score would be anything."""
+    rng = np.random.default_rng(0)
+    X = rng.random((5000, 3))
+    y = rng.random(5000) < 0.02 * X[:, 0]
+    fixed = {"splitter": "best", "max_features": 1, "aggregate": "mean", "fill": "inbag", "random_state": 0}
+    whole = KernelForestClassifier(60, **fixed).fit(X, y)
+    monkeypatch.setattr("kernelforest.tuning.MOST_ROWS", 400)
+    monkeypatch.setattr("kernelforest.estimators.CALIBRATION_ROWS", 400)
+    part = KernelForestClassifier(60, **fixed).fit(X, y)
+    assert part.tuning_.n_rows == 400
+    scores = [{c.leaf_size: c.score for c in model.tuning_.candidates} for model in (whole, part)]
+    for size, score in scores[0].items():
+        assert scores[1][size] == pytest.approx(score, rel=0.03)
+    assert part.predict_proba(X)[:, 1].mean() == pytest.approx(y.mean(), rel=0.1)
 
 
 # ---- scores of candidates ----

@@ -31,11 +31,11 @@ from kernelforest.growing import Rules, make_targets
 from kernelforest.judging import Part
 from kernelforest.kernel import Correction, ForestKernel, training_of
 from kernelforest.priors import read_population
-from kernelforest.scoring import SCORINGS, Scores, score
+from kernelforest.scoring import SCORINGS, Scores, sample_rows, score
 from kernelforest.summary import compare, describe
 from kernelforest.tuning import UNTUNED, grow_blend, is_auto, open_choices, tune, warn_if_noisy
 
-CALIBRATION_ROWS = 5000  # more would not make a difference
+CALIBRATION_ROWS = 5000  # more would not make a difference, as rare classes have their share of them
 
 
 class KernelForestClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -315,8 +315,9 @@ class KernelForestClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
             names = tuple(str(name) for name in getattr(self, "feature_names_in_", default))
             fitted = copy(self)  # the kernel stays that of this fit if there is another
             described = training_of(fitted.forest_, fitted._matrix, names, fitted.classes_, self._threads())
-            self._kernel = ForestKernel(described, (attrgetter("kernel_"), (fitted,)))
-            self._kernel.meant_estimate(fitted.aggregate_, fitted.fill_, fitted._correction)
+            kernel = ForestKernel(described, (attrgetter("kernel_"), (fitted,)))
+            kernel.meant_estimate(fitted.aggregate_, fitted.fill_, fitted._correction)
+            self._kernel = kernel
         return self._kernel
 
     @property
@@ -362,12 +363,12 @@ class KernelForestClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         proba, n_trees = self._raw_out_of_bag()
         targets = forest.targets
         seen = np.flatnonzero((n_trees > 0) & (targets.weight > 0))
-        rows = np.random.default_rng(seed).permutation(seen)[:CALIBRATION_ROWS]
+        rows, weight, _ = sample_rows(seen, targets.labels, targets.weight, CALIBRATION_ROWS, seed)
         groups = None if targets.groups is None else targets.groups[rows]
-        about = proba[rows], targets.labels[rows], targets.weight[rows], groups
+        about = proba[rows], targets.labels[rows], weight, groups
         chosen = choose_calibrator(method, *about, scoring=self.scoring)
         if method in METHODS and chosen.method is None:
-            why = "y has one class only" if len(rows) else "no row was left out by a tree"
+            why = "rows that trees left out have one class only" if len(rows) else "no row was left out by a tree"
             warn(f"calibration={method!r} is not done, because {why}", stacklevel=3)
         return chosen
 
@@ -410,8 +411,6 @@ class KernelForestClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
             validate_data(self, X, skip_check_array=True, reset=False)
         matrix = self._schema.matrix(X)
         validate_data(self, X, skip_check_array=True, reset=False)
-        if matrix.shape[1] != self.n_features_in_:
-            raise ValueError(f"X has {matrix.shape[1]} features, but {self.n_features_in_} were seen in fit")
         return matrix
 
     @property

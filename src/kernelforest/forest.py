@@ -317,12 +317,11 @@ class Forest:
         for first, stop in self.tree_spans(*span):
             leaves, draws = self.training_leaves(first, stop, threads), self.draws(first, stop)
             leaves += (self.starts[first:stop, 1] - mine.start).astype(np.int32)
-            whole = np.zeros((stop - first, 2), np.int64)  # leaves are numbered through all trees
 
-            def block(rows: slice, leaves: Any = leaves, draws: Any = draws, whole: Any = whole) -> None:
+            def block(rows: slice, leaves: Any = leaves, draws: Any = draws) -> None:
                 for k, (cut, sums) in enumerate(zip(cuts, counted, strict=True)):
                     about = own[rows], self.targets.labels[rows], out[k, rows], n_trees[k, rows]
-                    fills.add_out_of_bag(cut.leads[leaves[rows]], whole, draws, rows.start, sums, aggregate, *about)
+                    fills.add_out_of_bag(cut.leads[leaves[rows]], draws, rows.start, sums, aggregate, *about)
 
             self.run(block, row_blocks(self.n_rows, threads), threads)
         return out, n_trees[0]

@@ -26,7 +26,7 @@ from kernelforest._engine import path
 from kernelforest._engine.layout import Targets
 from kernelforest.bandwidth import BandwidthPath
 from kernelforest.growing import SPLITTERS, in_threads
-from kernelforest.scoring import mean_and_error
+from kernelforest.scoring import Sample, mean_and_error
 
 SPLITTER_NAMES = {number: name for name, number in SPLITTERS.items()}
 FIRST_ROWS = 1024  # scored before the last round
@@ -71,42 +71,46 @@ class Judged(NamedTuple):
     losses: NDArray[np.float64]  # (kinds, leaf sizes, rows)
     scores: NDArray[np.float64]  # (kinds, leaf sizes)
     mass: NDArray[np.float64]  # (kinds, leaf sizes) what opinions about a row add up to, on average
-    rows: NDArray[np.int64]
+    n_rows: int  # scored: the first of the sample
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Judge:
     """Scores the candidates on a path."""
 
     targets: Targets
+    sample: Sample  # of rows to score: in random order, because sometimes the first of them do
     fills: tuple[str, ...]
     scoring: str
     calibrated: bool
 
     def __call__(self, way: BandwidthPath, is_last: bool, threads: int) -> Judged:
         """Score what is on the path of one way to grow; before the last round some rows and every other leaf size do."""
-        n_rows = len(way.rows) if is_last else min(FIRST_ROWS, len(way.rows))
+        n_rows = len(self.sample.rows) if is_last else min(FIRST_ROWS, len(self.sample.rows))
         sizes = way.sizes if is_last else way.sizes[::-2][::-1]
         kinds = list(product(way.aggregates, self.fills))
         proba, mass = way.probabilities(sizes, n_rows, self.fills)
-        losses = self._losses(proba.reshape(len(kinds), len(sizes), *proba.shape[-2:]), way.rows[:n_rows], threads)
-        weight = self.targets.weight[way.rows[:n_rows]]
+        losses = self._losses(proba.reshape(len(kinds), len(sizes), *proba.shape[-2:]), threads)
+        weight = self.sample.weight[:n_rows]
         scores = losses @ weight / weight.sum()
         mass = np.maximum(mass.reshape(scores.shape), 1e-12)
-        return Judged(way, kinds, sizes, losses, scores, mass, way.rows[:n_rows])
+        return Judged(way, kinds, sizes, losses, scores, mass, n_rows)
 
-    def effective_rows(self, rows: NDArray[np.int64]) -> float:
-        """How many independent rows the scored ones amount to: fewer if they are weighted, or come in groups."""
-        weight, groups = self.targets.weight[rows], self.targets.groups
+    def effective_rows(self, n_rows: int) -> float:
+        """How many independent rows the first so many amount to: fewer if they are weighted, or come in groups."""
+        rows, groups = self.sample.rows[:n_rows], self.targets.groups
+        weight = self.targets.weight[rows]
         each = weight if groups is None else np.bincount(groups[rows], weight).astype(np.float64)
-        return float(each.sum() ** 2 / (each**2).sum())
+        return self.sample.worth * float(each.sum() ** 2 / (each**2).sum())
 
-    def _losses(self, proba: NDArray[np.float64], rows: NDArray[np.int64], threads: int) -> NDArray[np.float64]:
+    def _losses(self, proba: NDArray[np.float64], threads: int) -> NDArray[np.float64]:
         """The loss of every row, (kinds, leaf sizes, rows)."""
-        labels, weight = self.targets.labels[rows], self.targets.weight[rows]
-        weight = weight * (weight.sum() / (weight**2).sum())
+        n_rows = proba.shape[2]
+        rows, weight = self.sample.rows[:n_rows], self.sample.weight[:n_rows]
+        labels, own = self.targets.labels[rows], self.targets.weight[rows]
+        weight = weight * (self.sample.worth * own.sum() / (own**2).sum() * (own.sum() / weight.sum()))
         losses = np.empty(proba.shape[:3])
-        floor = 1.0 / (self.targets.n_classes * len(rows) + 1)
+        floor = 1.0 / (self.targets.n_classes * n_rows * self.sample.worth + 1)
 
         def block(kind: int) -> None:
             how = floor, self.calibrated, self.scoring == "brier"
@@ -129,7 +133,7 @@ class Weigher:
     def of(cls, results: Sequence[Judged], judge: Judge) -> Weigher:
         """For the log loss the unit is one; for the Brier score it is that of the best, as a variance."""
         unit = 1.0 if judge.scoring == "log_loss" else 2.0 * min(float(r.scores.min()) for r in results)
-        return cls(judge.effective_rows(results[0].rows), max(unit, 1e-12))
+        return cls(judge.effective_rows(results[0].n_rows), max(unit, 1e-12))
 
     def penalised(self, result: Judged) -> NDArray[np.float64]:
         """Scores minus what larger leaves are granted."""
@@ -182,15 +186,15 @@ class Weigher:
 
 
 def with_errors(
-    results: Sequence[Judged], shares: Sequence[NDArray[np.float64]], weigh: Weigher, targets: Targets
+    results: Sequence[Judged], shares: Sequence[NDArray[np.float64]], weigh: Weigher, judge: Judge
 ) -> list[Candidate]:
     """The candidates of the last round with their shares, and standard errors of their differences to the best of them."""
     best = int(np.argmax([mine.max() for mine in shares]))
     reference = results[best].losses[np.unravel_index(shares[best].argmax(), shares[best].shape)]
-    weight, groups = targets.weight[results[best].rows], targets.groups
-    members = None if groups is None else groups[results[best].rows]
+    groups = judge.targets.groups
+    members = None if groups is None else groups[judge.sample.rows]
     return [
-        c._replace(error=mean_and_error(losses - reference, weight, members)[1], weight=float(share))
+        c._replace(error=mean_and_error(losses - reference, judge.sample.weight, members)[1], weight=float(share))
         for result, mine in zip(results, shares, strict=True)
         for c, losses, share in zip(weigh.candidates(result), np.concatenate(result.losses), mine.ravel(), strict=True)
     ]

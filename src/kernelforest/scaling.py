@@ -15,12 +15,11 @@ from scipy.linalg import block_diag, cho_solve, cholesky, solve_triangular
 from scipy.optimize import lsq_linear
 from scipy.special import expit, log_softmax
 
+from kernelforest._engine.path import RIDGE
+
 Floats = NDArray[np.float64]
 Numbers = NDArray[np.int64]
 Mask = NDArray[np.bool_]
-
-# precision of the prior around the identity: decides only where rows do not (separation, equal p, rare classes)
-RIDGE = 0.1
 
 
 @dataclass(frozen=True, eq=False)

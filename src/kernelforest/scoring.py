@@ -1,4 +1,4 @@
-"""Proper scores of class probabilities. Plots, reports, tuning and estimators share these, so they agree."""
+"""Proper scores of class probabilities, and rows to take them on. Plots, reports, tuning and estimators share these."""
 
 from __future__ import annotations
 
@@ -58,3 +58,48 @@ def mean_and_error(
         return mean, float("inf")
     spread = len(sums) / (len(sums) - 1) * float((sums**2).sum())
     return mean, float(np.sqrt(spread) / weight.sum())
+
+
+class Sample(NamedTuple):
+    """Some rows in random order, and weights with which they stand for all."""
+
+    rows: NDArray[np.int64]
+    weight: NDArray[np.float64]  # of these rows
+    worth: float = 1.0  # how many rows drawn blindly one of them tells as much as, on average
+
+
+def sample_rows(
+    rows: NDArray[np.int64], labels: NDArray[np.integer], weight: NDArray[np.float64], most: int, seed: int
+) -> Sample:
+    """Draw at most so many of the rows.
+
+    A class that would be rare among them gets more places, up to its share of a quarter of all if classes shared equally,
+    and its rows weigh less. Of a million rows with a thousand hits, eight thousand have eight hits otherwise:
+
+    >>> hits = np.arange(1_000_000) < 1000
+    >>> some, weight, worth = sample_rows(np.arange(len(hits)), hits.astype(int), np.ones(len(hits)), 8000, seed=0)
+    >>> len(some), int(hits[some].sum()), round(float(weight[hits[some]].sum() / weight.sum()), 6), round(worth)
+    (8000, 1000, 0.001, 109)
+
+    What they are worth is the information about a shift of all log odds, 1 / (1 / hits + 1 / misses) for two classes.
+    """
+    order = np.random.default_rng(seed).permutation(rows)
+    some = order[:most]
+    total = np.bincount(labels[order])
+    found = np.bincount(labels[some], minlength=len(total))
+    wanted = np.minimum(total, most // (4 * max(1, int(np.count_nonzero(total)))))
+    if (found >= wanted).all():
+        return Sample(some, weight[some])
+    spare = np.maximum(found - wanted, 0)
+    taken = np.ceil(spare * (wanted - found).clip(0).sum() / spare.sum()).astype(int)
+    by_class = np.argsort(labels[order], kind="stable")
+    place = np.empty(len(order), np.int64)  # of a row among those of its class
+    place[by_class] = np.arange(len(order)) - np.repeat(np.cumsum(total) - total, total)
+    some = order[place < (np.maximum(found, wanted) - taken)[labels[order]]]
+    counts = np.bincount(labels[some], minlength=len(total))
+    whole, part = (np.bincount(labels[each], weight[each], len(total)) for each in (order, some))
+    factor = np.divide(whole, part, out=np.zeros(len(total)), where=counts > 0)
+    share = whole / whole.sum()
+    away = 1.0 - 2.0 * share + share @ share  # squared distance of a label from the shares
+    noise = np.divide(share**2 * away, counts, out=np.zeros(len(total)), where=counts > 0)
+    return Sample(some, weight[some] * factor[labels[some]], float(share @ away / noise.sum() / len(some)))

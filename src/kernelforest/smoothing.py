@@ -82,7 +82,7 @@ def leave_one_out(
     Where the bandwidths fall by a factor of sqrt(2), every entry of K is the square of the one a step before (gaussian) or
     two (laplace): few exponentials are taken. Squaring k times costs k of the 52 bits.
     """
-    squares = np.allclose(bandwidths[:-1], _RATIO * bandwidths[1:])
+    squares = np.allclose(bandwidths[:-1], _RATIO * bandwidths[1:], rtol=1e-9, atol=0.0)
     stride = len(bandwidths) if not squares else 2 if kernel == "laplace" else 1
     out = np.zeros((len(bandwidths), len(left_out), table.shape[1]))
 

@@ -27,10 +27,11 @@ from kernelforest.forest import FILLS, Forest, Reading
 from kernelforest.frames import as_table
 from kernelforest.growing import Rules, in_threads, show_progress
 from kernelforest.judging import MOST_WAYS, Candidate, Judge, Judged, Part, Weigher, with_errors
+from kernelforest.scoring import Sample, sample_rows
 
 # what "auto" means where there is nothing to choose by: the classic forest
 UNTUNED: dict[str, Any] = {"splitter": "best", "max_features": "sqrt", "leaf_size": 1, "aggregate": "mean", "fill": "inbag"}
-MOST_ROWS = 8192  # that are scored
+MOST_ROWS = 8192  # that are scored, rare classes with a share of their own
 MANY_ROWS = 5000  # from which on work on one way to grow is worth sharing among threads
 FEW_TREES, FEW_ROWS, RARE_ROWS = 50, 100, 10  # below which there is a warning
 LEAST = 10  # rows, or groups, to choose by at all
@@ -163,14 +164,16 @@ def tune(
     verbose: int = 0,
 ) -> Tuning:
     """Grow the ways that are open, drop the worse half of them round by round, and score what is on their paths."""
-    rows, n_features = scored_rows(targets, choices, seed), len(columns.codes)
+    sample, n_features = scored_rows(targets, choices, seed), len(columns.codes)
     ways = []
     for splitter, mtry in product(choices.splitter, choices.max_features):
         limits = replace(rules, splitter=splitter, max_features=mtry, leaf_size=1).limits(len(targets.drawable), n_features)
-        ways.append(BandwidthPath(columns, targets, limits, seed, rows, np.array(choices.leaf_size), choices.aggregate))
-    judge = Judge(targets, choices.fill, scoring, calibrated)
+        ways.append(
+            BandwidthPath(columns, targets, limits, seed, sample.rows, np.array(choices.leaf_size), choices.aggregate)
+        )
+    judge = Judge(targets, sample, choices.fill, scoring, calibrated)
     dropped: list[Candidate] = []
-    for n_trees, is_last in rounds(len(ways), len(targets.labels), len(rows), rules.n_estimators):
+    for n_trees, is_last in rounds(len(ways), len(targets.labels), len(sample.rows), rules.n_estimators):
         results = extended(ways, n_trees, judge, is_last, threads=threads, verbose=verbose)
         weigh = Weigher.of(results, judge)
         if not is_last:
@@ -179,9 +182,11 @@ def tune(
             dropped += [c for k, r in enumerate(results) if k not in keep for c in weigh.candidates(r)]
             ways = [way for k, way in enumerate(ways) if k in keep]
     shares = weigh.shares(results)
-    candidates = with_errors(results, shares, weigh, targets)
+    candidates = with_errors(results, shares, weigh, judge)
     parts = [weigh.part(result, mine) for result, mine in zip(results, shares, strict=True) if mine.any()]
-    return Tuning((*candidates, *dropped), scoring, len(rows), calibrated, tuple(sorted(parts, key=lambda p: -p.share)))
+    return Tuning(
+        (*candidates, *dropped), scoring, len(sample.rows), calibrated, tuple(sorted(parts, key=lambda p: -p.share))
+    )
 
 
 def extended(
@@ -264,12 +269,11 @@ def rounds(n_ways: int, n_rows: int, n_scored: int, n_estimators: int) -> list[t
     return [(n, k == len(trees) - 1) for k, n in enumerate(trees)]
 
 
-def scored_rows(targets: Targets, choices: Open, seed: int) -> NDArray[np.int64]:
+def scored_rows(targets: Targets, choices: Open, seed: int) -> Sample:
     """Rows of positive weight in random order; not all of them if there are many, or if the sums would be too large."""
     width = len(choices.leaf_size) * len(choices.aggregate) * len(FILLS) * targets.n_classes
     most = max(256, min(MOST_ROWS, MOST_ENTRIES // width))
-    drawable = np.flatnonzero(targets.weight > 0)
-    return np.random.default_rng(seed).permutation(drawable)[:most]
+    return sample_rows(np.flatnonzero(targets.weight > 0), targets.labels, targets.weight, most, seed)
 
 
 def warn_if_noisy(targets: Targets, classes: NDArray[Any], n_trees: int) -> None:

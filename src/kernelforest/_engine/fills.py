@@ -50,16 +50,16 @@ def normalise(sums, shares):
 
 
 @allocating
-def add_out_of_bag(leaves, starts, draws, first, sums, aggregate, own, labels, out, n_trees):
+def add_out_of_bag(leaves, draws, first, sums, aggregate, own, labels, out, n_trees):
     """Add opinions about training rows, from `first` on, over the trees that did not draw them.
 
-    `own` is what a row put in the fill itself.
+    Leaves are numbered through all trees. `own` is what a row put in the fill itself.
     """
     opinion = np.empty(out.shape[1])
     for i in range(leaves.shape[0]):
         for t in range(leaves.shape[1]):
             if draws[t, first + i] == 0:
-                form_opinion(sums, starts[t, 1] + leaves[i, t], own[i], labels[i], aggregate, opinion)
+                form_opinion(sums, leaves[i, t], own[i], labels[i], aggregate, opinion)
                 for c in range(out.shape[1]):
                     out[i, c] += opinion[c]
                 n_trees[i] += 1

@@ -575,7 +575,7 @@ def cut_levels(held, total, best, scratch, levels, masses):
 
 
 @jit
-def flag_random_levels(held, bits, flags, marks):
+def flag_random_levels(held, bits, flags):
     """Send each level to a random side, neither empty; flags the rows that go left. Returns draws left - right."""
     vals = held.vals
     m = vals.shape[0]
@@ -625,7 +625,7 @@ def cut_randomly(held, total, columns, feature, best, bits, splitter, scratch, l
         for i in range(m):
             flags[i] = held.vals[i] <= code
     elif levels is not None:
-        balance = flag_random_levels(held, bits, flags, levels.marks)
+        balance = flag_random_levels(held, bits, flags)
     missing_left = (mix(bits ^ GOLDEN) & ONE) == ONE and not apart
     gain = gain_of_flags(held, total, missing_left, flags, masses)
     if splitter == EXTRA and held.gone > 0 and not apart:

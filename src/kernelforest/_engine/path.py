@@ -18,7 +18,7 @@ from numba import njit
 from kernelforest._engine.layout import MEAN, VOTE
 
 INBAG = 0  # the fills are numbered inbag, all, oob
-RIDGE = 0.1  # precision of the prior of slope and shift around one and zero
+RIDGE = 0.1  # precision of the prior of slope and shift around one and zero: decides only where rows do not
 MANY = 10  # classes, beyond which a sigmoid is one slope
 TOLERANCE = 5e-3  # of slope and shift; a score changes by less than its square
 
