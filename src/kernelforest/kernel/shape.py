@@ -152,7 +152,7 @@ def profile(training: Training, x0: Any, feature: int | str) -> Profile:
     for weight, box in parts:
         entered, gone = (np.searchsorted(np.sort(face[j]), before, side="right") for face in (box.lower, box.upper))
         k += weight * (entered - gone) / box.lower.shape[1]
-    return Profile(training.names[j], float(row[j]), cuts, k)
+    return Profile(training.names[j], float(row[j]), cuts, np.minimum(k, 1.0))  # sums of shares round to a little more
 
 
 def derivatives(training: Training, x0: Any, h: NDArray[np.float64], kind: str, decay: float) -> Derivatives:
@@ -194,6 +194,7 @@ def level_sets(training: Training, x0: Any, features: Sequence[int | str], grid:
     if training.forest is not None:
         parts = training.forest.parts()
         k = np.sum([weight * _own_levels(_faces_of(part, row), i, j, x, y) for weight, part in parts], axis=0)
+        k = np.minimum(k, 1.0)
     else:
         k = _foreign_levels(training, table, row, i, j, x, y)
     return LevelSets(x, y, k, row[[i, j]], (training.names[i], training.names[j]))
