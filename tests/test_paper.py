@@ -196,11 +196,31 @@ def test_a_file_that_cannot_be_written_is_named(command, name, tmp_path, monkeyp
     assert capsys.readouterr().err == f"kernelforest: error: {tmp_path / name} cannot be read or written: Is a directory\n"
 
 
-def test_unknown_names_and_repetitions_below_one_are_refused(tmp_path):
+def test_unknown_names_repetitions_below_one_and_no_workers_are_refused(tmp_path):
     with pytest.raises(ValueError, match=r"names must be 'all' or of .*; got 'tabel'"):
         run.run(["tabel"], None, True, tmp_path, 1)
     with pytest.raises(ValueError, match="reps must be an integer >= 1 or None, got 0"):
         run.run(["all"], 0, True, tmp_path, 1)
+    with pytest.raises(ValueError, match=r"workers \(--threads\) must be an integer >= 1, or -1 .*, got 0"):
+        run.run(["all"], None, True, tmp_path, 0)
+
+
+@pytest.mark.parametrize("request_of", [["tabel"], ["toy", "--reps", "0"], ["toy", "--threads", "0"]])
+def test_a_request_that_cannot_be_done_is_a_mistake_of_usage(request_of, tmp_path, monkeypatch, capsys):
+    monkeypatch.setitem(EXPERIMENTS, "toy", experiment())
+    with pytest.raises(SystemExit, match="2"):
+        main(["paper", "run", *request_of, "--out", str(tmp_path / "results")])
+    assert "usage: kernelforest" in capsys.readouterr().err
+    assert not (tmp_path / "results").exists()
+
+
+def test_a_mistake_inside_an_experiment_is_not_one_of_usage(tmp_path, monkeypatch):
+    def one(rep, quick):
+        raise ValueError("of the experiment's own")
+
+    monkeypatch.setitem(EXPERIMENTS, "toy", experiment(one=one))
+    with pytest.raises(ValueError, match="of the experiment's own"):
+        main(["paper", "run", "toy", "--threads", "1", "--out", str(tmp_path)])
 
 
 def test_a_repetition_that_json_cannot_hold_is_refused(tmp_path):

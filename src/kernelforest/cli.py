@@ -18,7 +18,7 @@ from kernelforest import __version__
 from kernelforest.estimators import KernelForestClassifier
 from kernelforest.paper.ledger import list_experiments
 from kernelforest.paper.report import report
-from kernelforest.paper.run import ResultsUnusable, run
+from kernelforest.paper.run import ResultsUnusable, check_request, run
 from kernelforest.scoring import score
 
 
@@ -52,9 +52,10 @@ def _run_command(arguments: Sequence[str] | None) -> int:
         print(list_experiments())
     elif options.action == "run":
         try:
-            return int(bool(run(options.names, options.reps, options.quick, options.out, options.threads)))
+            check_request(options.names, options.reps, options.threads)
         except ValueError as error:
             parser.error(str(error))
+        return int(bool(run(options.names, options.reps, options.quick, options.out, options.threads)))
     else:
         print("\n".join(str(page) for page in report(options.out)))
     return 0
