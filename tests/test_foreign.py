@@ -24,6 +24,7 @@ from sklearn.ensemble import (
     RandomForestRegressor,
 )
 from sklearn.exceptions import NotFittedError
+from sklearn.gaussian_process import GaussianProcessClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -707,6 +708,13 @@ def test_our_own_classifier_gives_its_own_kernel():
 def test_what_is_no_forest_is_named(model):
     with pytest.raises(TypeError, match=f"fitted must be a fitted RandomForest.* got .*{type(model).__name__}"):
         ForestKernel.from_model(model, data()[0])
+
+
+def test_a_gaussian_process_has_a_kernel_but_is_no_forest():
+    X, y, _, _ = data()
+    model = GaussianProcessClassifier(optimizer=None).fit(X[:20], y[:20] == y[0])
+    with pytest.raises(TypeError, match=r"fitted must be a fitted RandomForest.* got .*GaussianProcessClassifier"):
+        ForestKernel.from_model(model, X[:20])
 
 
 def test_of_a_pipeline_the_last_step_is_asked_for_with_the_rows_it_saw():

@@ -92,7 +92,7 @@ class ForestKernel:
         [[0.5, 1.0, 0.5]]
 
         """
-        if hasattr(type(fitted), "kernel_"):
+        if hasattr(type(fitted), "kernel_") and isinstance(fitted.kernel_, ForestKernel):  # Gaussian processes have another
             kernel: ForestKernel = fitted.kernel_
             check_own_rows(kernel._training, X_train, y_train, weight)
             return kernel
