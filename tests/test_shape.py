@@ -561,6 +561,21 @@ def test_results_can_be_pickled():
     assert found(0.0) == 1.0
 
 
+def test_results_are_compared_by_identity_because_arrays_have_no_single_answer():
+    model, rows, _, _ = example("numeric")
+    kernel = model.kernel_
+    for ask in (
+        lambda: kernel.faces(rows[0]),
+        lambda: kernel.profile(rows[0], 1),
+        lambda: kernel.derivatives(rows[0]),
+        lambda: kernel.derivative_importance(rows),
+        lambda: kernel.level_sets(rows[0], (0, 1), 3),
+    ):
+        found = ask()
+        assert found in {found}
+        assert found != ask()
+
+
 # ---- bad input ----
 
 

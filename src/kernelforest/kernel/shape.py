@@ -30,7 +30,7 @@ _COPIES = 4_000_000  # numbers in one batch of changed copies
 _NO_NODES = "kind='path' needs the nodes of the trees, which are only known for forests of this package"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Faces:
     """The leaf of a row in each tree, as a box: feature j may take the values lower < v <= upper.
 
@@ -41,7 +41,7 @@ class Faces:
     upper: NDArray[np.float64]  # (n_features, n_trees)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Profile:
     """The step function h -> K(x0 + h e_j, x0) of one feature.
 
@@ -77,7 +77,7 @@ class Profile:
         return as_table({"after": ends[:-1], "upto": ends[1:], "k": self.k})
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Derivatives:
     """One-sided differences of the kernel at a row: (K(x0 ± h_j e_j, x0) - K(x0, x0)) / h_j, never positive.
 
@@ -98,7 +98,7 @@ class Derivatives:
         return as_table(columns | {"right": self.right.ravel(), "left": self.left.ravel(), "h": np.tile(self.h, n_rows)})
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class DerivativeImportance:
     """Mean absolute derivative of the kernel over rows, both directions averaged: how narrow it is along each feature.
 
@@ -117,7 +117,7 @@ class DerivativeImportance:
         return as_table({"feature": names, "mean": self.mean, "error": self.error, "per_sd": self.per_sd})
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class LevelSets:
     """The kernel K(z, x0) on a grid, z being x0 with two of its features replaced: k[a, b] belongs to x[a] and y[b]."""
 

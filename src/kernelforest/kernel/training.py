@@ -34,7 +34,7 @@ class Correction:
         return ", ".join(calibrated + (["for the prior"] if self.refer is not None else []))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Training:
     """What a kernel has to know about the forest it comes from and the rows that grew it."""
 
