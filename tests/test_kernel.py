@@ -110,7 +110,7 @@ def test_weights_without_a_name_are_those_of_the_forest_itself():
         np.testing.assert_allclose(model.kernel_.weights(X) @ np.eye(3)[y], model.predict_proba(X), atol=1e-12)
         model.set_params(aggregate="mean", fill="inbag")
         np.testing.assert_allclose(model.kernel_.average(X), model.predict_proba(X), atol=1e-12)
-    with pytest.raises(ValueError, match="'vote' has no weights"):
+    with pytest.raises(ValueError, match=r"'vote' has no weights.*; give aggregate='mean' or 'proximity'"):
         make_model(aggregate="vote")[0].kernel_.weights(X)
     rival = RandomForestClassifier(10, random_state=0).fit(X, y)
     np.testing.assert_allclose(ForestKernel.from_model(rival, X, y).average(X), rival.predict_proba(X), atol=1e-12)
