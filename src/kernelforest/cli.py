@@ -68,7 +68,9 @@ def _add_paper(parser: argparse.ArgumentParser) -> None:
     running.add_argument("names", nargs="+", metavar="NAME", help="as in `paper list`, or all")
     running.add_argument("--reps", type=int, help="repetitions, if not those of the paper")
     running.add_argument("--quick", action="store_true", help="few repetitions of small forests: seconds, not minutes")
-    running.add_argument("--threads", type=int, default=2)
+    running.add_argument(
+        "--threads", type=int, default=2, help="repetitions run side by side, each in a process of its own; -1: one per core"
+    )
     reporting = actions.add_parser("report", help="one page of Markdown and of HTML from what was run")
     for each in (running, reporting):
         each.add_argument("--out", type=Path, default=Path("paper-results"), help="folder of the results")
