@@ -217,11 +217,12 @@ def test_the_smaller_of_machine_and_container_is_available(monkeypatch):
 def test_a_request_that_does_not_fit_says_so_before_it_is_made(monkeypatch):
     kernel = make_model()[0].kernel_
     monkeypatch.setattr(kernel_memory, "available_bytes", lambda: 1000)
-    with pytest.raises(MemoryError, match=r"entries would take 0\.0 GB.*nearest"):
+    with pytest.raises(MemoryError, match=r"entries would take .* kB and 1\.0 kB are free.*nearest"):
         kernel.matrix()
     monkeypatch.setattr(kernel_memory, "available_bytes", lambda: 28_000)
-    with pytest.raises(MemoryError, match="dense kernel of 60 x 60"):
+    with pytest.raises(MemoryError, match=r"dense kernel of 60 x 60 would take 28\.8 kB and 28\.0 kB are free"):
         kernel.matrix(dense=True)
+    assert kernel.matrix(dense=True, dtype=np.float32).nbytes == 14_400
     with pytest.raises(MemoryError, match="path"):
         kernel.matrix(kind="path")
 
