@@ -261,6 +261,16 @@ def _among_known(fresh, old):
     return share_of_common_leaves(fresh, fresh)
 
 
+@pytest.mark.parametrize("kind", ["leaf", "kerf"])
+def test_rows_in_leaves_without_training_rows_are_similar_to_nobody(kind):
+    kernel = ForestKernel.from_model((np.array([[0, 0], [0, 1], [1, 1]]), lambda Z: np.asarray(Z)), None)
+    rows, columns = [[0, 1], [5, 5], [1, 5]], [[0, 1], [5, 5], [5, 1], [1, 5]]
+    K = kernel.matrix(rows, columns, kind=kind, dense=True)
+    # half of each leaf that is shared, over two training rows in leaves 0 and 1 of the trees, and one in the others
+    expected = {"leaf": [[1.0, 0, 0.5, 0], [0] * 4, [0, 0, 0, 0.5]], "kerf": [[0.5, 0, 0.25, 0], [0] * 4, [0, 0, 0, 0.5]]}
+    np.testing.assert_array_equal(K, expected[kind])
+
+
 def test_trees_of_a_bagging_see_their_own_columns():
     X, _, new, _ = data()
     theirs = classifier("bagging-columns")

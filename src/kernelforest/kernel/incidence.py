@@ -25,12 +25,14 @@ def members(
     training: Training,
     counts: NDArray[Any] | None,
     weight: NDArray[np.float64] | None,
-    leaves: NDArray[np.int32] | None = None,
+    others: NDArray[np.int32] | None = None,
 ) -> pairs.Index:
     """Rows of each leaf, counted as often as a tree drew them; the training rows, unless leaves of others are given."""
-    leaves = training.leaves if leaves is None else leaves
-    index: pairs.Index = pairs.index_rows(leaves, training.n_leaves, training.trees, counts, weight)
-    return index
+    n_leaves = training.n_leaves
+    # others may be where no training row is (-1): they are put into one leaf more, which nobody asks for
+    leaves = training.leaves if others is None else np.where(others < 0, np.int32(n_leaves), others)
+    index: pairs.Index = pairs.index_rows(leaves, n_leaves + 1, training.trees, counts, weight)
+    return index._replace(starts=index.starts[:-1], totals=index.totals[:-1])
 
 
 def multiply(
