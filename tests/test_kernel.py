@@ -186,7 +186,7 @@ def test_the_size_of_a_sparse_kernel_is_the_formula_and_building_it_takes_little
     tracemalloc.stop()
     size = sparse_bytes(K.shape[0], K.nnz)
     assert K.data.nbytes + K.indices.nbytes + K.indptr.nbytes == size
-    assert peak < size + index_bytes(2000, 30, kernel._training.n_leaves, weighed=False) + 500_000
+    assert peak < size + index_bytes(2000 * 30, kernel._training.n_leaves, weighed=False) + 500_000
 
 
 @pytest.mark.parametrize("version", [1, 2])
@@ -217,7 +217,12 @@ def test_the_smaller_of_machine_and_container_is_available(monkeypatch):
 def test_a_request_that_does_not_fit_says_so_before_it_is_made(monkeypatch):
     kernel = make_model()[0].kernel_
     monkeypatch.setattr(kernel_memory, "available_bytes", lambda: 1000)
-    with pytest.raises(MemoryError, match=r"entries would take .* kB and 1\.0 kB are free.*nearest"):
+    with pytest.raises(MemoryError, match=r"index of .* leaves would take .* kB and 1\.0 kB are free.*voting_points"):
+        kernel.matrix()
+    assert len(kernel.voting_points([0.0, 0.0, 0.0], fill="all"))
+    index = index_bytes(60 * T, kernel._training.n_leaves, weighed=False)
+    monkeypatch.setattr(kernel_memory, "available_bytes", lambda: index)
+    with pytest.raises(MemoryError, match=r"entries would take .* kB and .* kB are free.*nearest"):
         kernel.matrix()
     monkeypatch.setattr(kernel_memory, "available_bytes", lambda: 28_000)
     with pytest.raises(MemoryError, match=r"dense kernel of 60 x 60 would take 28\.8 kB and 28\.0 kB are free"):

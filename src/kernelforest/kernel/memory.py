@@ -27,13 +27,13 @@ def sparse_bytes(n_rows: int, n_entries: int, dtype: Any = np.float64) -> int:
     return n_entries * (int(np.dtype(dtype).itemsize) + place) + (n_rows + 1) * place
 
 
-def index_bytes(n_rows: int, n_trees: int, n_leaves: int, weighed: bool) -> int:
-    """Size of what every product needs: leaf numbers and members of each leaf, with their masses if they differ from one.
+def index_bytes(n_members: int, n_leaves: int, weighed: bool) -> int:
+    """Size of what every product needs, while it is made: members of each leaf, with their masses if they differ from one.
 
-    >>> index_bytes(n_rows=1_000_000, n_trees=100, n_leaves=10_000_000, weighed=False)
-    960000008
+    >>> index_bytes(n_members=100_000_000, n_leaves=10_000_000, weighed=False)
+    640000000
     """
-    return n_rows * n_trees * (4 + 4 + 8 * weighed) + n_leaves * 16 + 8
+    return n_members * (4 + 8 * weighed) + n_leaves * 24
 
 
 def available_bytes() -> int | None:
