@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from kernelforest.displays.canvas import BLUE, ORANGE, PALE
-from kernelforest.paper.experiment import CORRECTED, FAILS, HOLDS, Claim, Experiment, Finding, Records
-from kernelforest.paper.figures_shared import column, grow, mean, rounded
+from kernelforest.paper.experiment import CORRECTED, FAILS, HOLDS, Claim, Experiment, Finding, Records, mean
+from kernelforest.paper.figures_shared import column, grow, rounded
 
 N_JUNK = 50
 TRIED = (1, 2, 5, 10, 20, 34, 60, 107)
