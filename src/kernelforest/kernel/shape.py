@@ -134,7 +134,16 @@ class LevelSets:
 
 def faces(training: Training, x0: Any) -> Faces:
     """Boxes of the leaves of one row, by one walk down each tree."""
-    return _faces_of(_own_forest(training, "faces"), read_point(training, x0)[1])
+    return faces_of(_own_forest(training, "faces"), read_point(training, x0)[1])
+
+
+def faces_of(forest: Forest, row: NDArray[np.float64]) -> Faces:
+    """The same of a row as the forest reads it, in the trees as they are stored."""
+    lower, upper = np.full((2, len(row), forest.n_trees), np.inf)
+    np.negative(lower, out=lower)
+    with announced_compiling():
+        engine.find_faces(row, forest.nodes, forest.sets, forest.starts, lower, upper)
+    return Faces(lower, upper)
 
 
 def profile(training: Training, x0: Any, feature: int | str) -> Profile:
@@ -144,7 +153,7 @@ def profile(training: Training, x0: Any, feature: int | str) -> Profile:
     j = numeric_feature(training, table, feature)
     if not np.isfinite(row[j]):
         raise ValueError(f"x0 must have a finite value of feature {training.names[j]!r} to step from, got {row[j]}")
-    parts = [(weight, _faces_of(part, row)) for weight, part in forest.parts()]
+    parts = [(weight, faces_of(part, row)) for weight, part in forest.parts()]
     cuts = np.unique(np.concatenate([face[j] for _, box in parts for face in (box.lower, box.upper)]))
     cuts = cuts[np.isfinite(cuts)]
     before = np.append(-np.inf, cuts)  # a tree holds (before, next] if it was entered and not yet left
@@ -193,7 +202,7 @@ def level_sets(training: Training, x0: Any, features: Sequence[int | str], grid:
     x, y = read_grid(training, grid, (i, j))
     if training.forest is not None:
         parts = training.forest.parts()
-        k = np.sum([weight * _own_levels(_faces_of(part, row), i, j, x, y) for weight, part in parts], axis=0)
+        k = np.sum([weight * _own_levels(faces_of(part, row), i, j, x, y) for weight, part in parts], axis=0)
         k = np.minimum(k, 1.0)
     else:
         k = _foreign_levels(training, table, row, i, j, x, y)
@@ -246,14 +255,6 @@ def _own_forest(training: Training, what: str) -> Forest:
             "derivatives and level_sets work on any forest"
         )
     return training.forest
-
-
-def _faces_of(forest: Forest, row: NDArray[np.float64]) -> Faces:
-    lower, upper = np.full((2, len(row), forest.n_trees), np.inf)
-    np.negative(lower, out=lower)
-    with announced_compiling():
-        engine.find_faces(row, forest.nodes, forest.sets, forest.starts, lower, upper)
-    return Faces(lower, upper)
 
 
 def _own_differences(
