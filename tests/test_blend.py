@@ -239,6 +239,17 @@ def test_profiles_derivatives_and_level_sets_are_those_of_the_kernel():
     np.testing.assert_allclose(levels.k.ravel(), at(copies), atol=1e-12)
 
 
+def test_shares_that_round_to_more_than_one_are_one():
+    ninths = (Part("best", 2, 1.0, dict.fromkeys(range(1, 10), 1.0)),)  # nine times 1/9 is a little more than one
+    table = draw_table(11, 60, COLUMNS["numeric"], 2)
+    kernel, x0 = grown(table, parts=ninths).kernel_, table.X[3]
+    assert sum(weight for weight, _ in kernel._training.forest.parts()) > 1.0
+    assert 1.0 - 1e-14 < kernel.matrix(x0[None], x0[None]).max() <= 1.0
+    assert kernel.profile(x0, 0).k.max() == kernel.profile(x0, 0).at(0.0) == 1.0
+    levels = kernel.level_sets(x0, (0, 1), (x0[0] + [-1.0, 0.0], x0[1] + [0.0, 1.0]))
+    assert levels.k.max() == levels.k[1, 0] == 1.0
+
+
 @pytest.mark.parametrize(("aggregate", "fill"), LINEAR)
 def test_influence_is_the_change_of_the_estimate_without_the_row(aggregate, fill):
     model, (rows, labels, weights, n_classes), new, seen = example("numeric")

@@ -24,6 +24,7 @@ from sklearn.ensemble import (
     RandomForestRegressor,
 )
 from sklearn.exceptions import NotFittedError
+from sklearn.gaussian_process import GaussianProcessClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -258,6 +259,16 @@ def _among_known(fresh, old):
     """New rows in a leaf that no training row reaches have nothing in common: bootstrapped leaves are never that empty."""
     assert all(np.isin(fresh[:, t], old[:, t]).all() for t in range(old.shape[1]))
     return share_of_common_leaves(fresh, fresh)
+
+
+@pytest.mark.parametrize("kind", ["leaf", "kerf"])
+def test_rows_in_leaves_without_training_rows_are_similar_to_nobody(kind):
+    kernel = ForestKernel.from_model((np.array([[0, 0], [0, 1], [1, 1]]), lambda Z: np.asarray(Z)), None)
+    rows, columns = [[0, 1], [5, 5], [1, 5]], [[0, 1], [5, 5], [5, 1], [1, 5]]
+    K = kernel.matrix(rows, columns, kind=kind, dense=True)
+    # half of each leaf that is shared, over two training rows in leaves 0 and 1 of the trees, and one in the others
+    expected = {"leaf": [[1.0, 0, 0.5, 0], [0] * 4, [0, 0, 0, 0.5]], "kerf": [[0.5, 0, 0.25, 0], [0] * 4, [0, 0, 0, 0.5]]}
+    np.testing.assert_array_equal(K, expected[kind])
 
 
 def test_trees_of_a_bagging_see_their_own_columns():
@@ -707,6 +718,13 @@ def test_our_own_classifier_gives_its_own_kernel():
 def test_what_is_no_forest_is_named(model):
     with pytest.raises(TypeError, match=f"fitted must be a fitted RandomForest.* got .*{type(model).__name__}"):
         ForestKernel.from_model(model, data()[0])
+
+
+def test_a_gaussian_process_has_a_kernel_but_is_no_forest():
+    X, y, _, _ = data()
+    model = GaussianProcessClassifier(optimizer=None).fit(X[:20], y[:20] == y[0])
+    with pytest.raises(TypeError, match=r"fitted must be a fitted RandomForest.* got .*GaussianProcessClassifier"):
+        ForestKernel.from_model(model, X[:20])
 
 
 def test_of_a_pipeline_the_last_step_is_asked_for_with_the_rows_it_saw():

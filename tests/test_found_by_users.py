@@ -228,6 +228,8 @@ def test_weights_of_a_reliability_diagram_are_checked():
     for weight in ([-1.0, 2.0], [np.nan, 2.0]):
         with pytest.raises(ValueError, match="weight must be finite and >= 0"):
             ReliabilityDisplay.from_predictions([0.2, 0.4], [0, 1], weight)
+    with pytest.raises(ValueError, match="weight must be above 0 in one row or more, got none of 2"):
+        ReliabilityDisplay.from_predictions([0.2, 0.4], [0, 1], [0.0, 0.0])
 
 
 DAYS = pd.Series(pd.Timestamp("2020-01-01") + pd.to_timedelta(np.arange(150) * 7 % 365, unit="D"))

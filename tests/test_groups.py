@@ -108,7 +108,7 @@ def test_max_samples_counts_groups():
     for given_as in (7, 0.2):
         counts = fit(X, y, groups, bootstrap=False, max_samples=given_as).inbag_counts_
         np.testing.assert_array_equal(counts.sum(axis=0), 6 * (7 if given_as == 7 else 8))
-    with pytest.raises(ValueError, match="max_samples must be an integer from 1 to the number of rows"):
+    with pytest.raises(ValueError, match=r"max_samples must be an integer from 1 to the number of rows or groups \(40\)"):
         fit(X, y, groups, max_samples=41)
 
 

@@ -110,7 +110,7 @@ def test_weights_without_a_name_are_those_of_the_forest_itself():
         np.testing.assert_allclose(model.kernel_.weights(X) @ np.eye(3)[y], model.predict_proba(X), atol=1e-12)
         model.set_params(aggregate="mean", fill="inbag")
         np.testing.assert_allclose(model.kernel_.average(X), model.predict_proba(X), atol=1e-12)
-    with pytest.raises(ValueError, match="'vote' has no weights"):
+    with pytest.raises(ValueError, match=r"'vote' has no weights.*; give aggregate='mean' or 'proximity'"):
         make_model(aggregate="vote")[0].kernel_.weights(X)
     rival = RandomForestClassifier(10, random_state=0).fit(X, y)
     np.testing.assert_allclose(ForestKernel.from_model(rival, X, y).average(X), rival.predict_proba(X), atol=1e-12)
@@ -186,7 +186,7 @@ def test_the_size_of_a_sparse_kernel_is_the_formula_and_building_it_takes_little
     tracemalloc.stop()
     size = sparse_bytes(K.shape[0], K.nnz)
     assert K.data.nbytes + K.indices.nbytes + K.indptr.nbytes == size
-    assert peak < size + index_bytes(2000, 30, kernel._training.n_leaves, weighed=False) + 500_000
+    assert peak < size + index_bytes(2000 * 30, kernel._training.n_leaves, weighed=False) + 500_000
 
 
 @pytest.mark.parametrize("version", [1, 2])
@@ -217,11 +217,17 @@ def test_the_smaller_of_machine_and_container_is_available(monkeypatch):
 def test_a_request_that_does_not_fit_says_so_before_it_is_made(monkeypatch):
     kernel = make_model()[0].kernel_
     monkeypatch.setattr(kernel_memory, "available_bytes", lambda: 1000)
-    with pytest.raises(MemoryError, match=r"entries would take 0\.0 GB.*nearest"):
+    with pytest.raises(MemoryError, match=r"index of .* leaves would take .* kB and 1\.0 kB are free.*voting_points"):
+        kernel.matrix()
+    assert len(kernel.voting_points([0.0, 0.0, 0.0], fill="all"))
+    index = index_bytes(60 * T, kernel._training.n_leaves, weighed=False)
+    monkeypatch.setattr(kernel_memory, "available_bytes", lambda: index)
+    with pytest.raises(MemoryError, match=r"entries would take .* kB and .* kB are free.*nearest"):
         kernel.matrix()
     monkeypatch.setattr(kernel_memory, "available_bytes", lambda: 28_000)
-    with pytest.raises(MemoryError, match="dense kernel of 60 x 60"):
+    with pytest.raises(MemoryError, match=r"dense kernel of 60 x 60 would take 28\.8 kB and 28\.0 kB are free"):
         kernel.matrix(dense=True)
+    assert kernel.matrix(dense=True, dtype=np.float32).nbytes == 14_400
     with pytest.raises(MemoryError, match="path"):
         kernel.matrix(kind="path")
 

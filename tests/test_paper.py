@@ -9,7 +9,7 @@ from sklearn.ensemble import RandomForestClassifier
 from kernelforest.cli import main
 from kernelforest.datasets import DatasetUnavailable, load_dataset
 from kernelforest.paper import cells, columns, report, run
-from kernelforest.paper.experiment import CORRECTED, FAILS, HOLDS, UNDECIDED, Claim, Experiment, Finding
+from kernelforest.paper.experiment import CORRECTED, FAILS, HOLDS, UNDECIDED, Claim, Experiment, Finding, Mean, mean
 from kernelforest.paper.ledger import EXPERIMENTS, list_experiments
 
 ROWS = np.random.default_rng(0).uniform(-1.0, 1.0, (160, 3))
@@ -196,11 +196,31 @@ def test_a_file_that_cannot_be_written_is_named(command, name, tmp_path, monkeyp
     assert capsys.readouterr().err == f"kernelforest: error: {tmp_path / name} cannot be read or written: Is a directory\n"
 
 
-def test_unknown_names_and_repetitions_below_one_are_refused(tmp_path):
+def test_unknown_names_repetitions_below_one_and_no_workers_are_refused(tmp_path):
     with pytest.raises(ValueError, match=r"names must be 'all' or of .*; got 'tabel'"):
         run.run(["tabel"], None, True, tmp_path, 1)
     with pytest.raises(ValueError, match="reps must be an integer >= 1 or None, got 0"):
         run.run(["all"], 0, True, tmp_path, 1)
+    with pytest.raises(ValueError, match=r"workers \(--threads\) must be an integer >= 1, or -1 .*, got 0"):
+        run.run(["all"], None, True, tmp_path, 0)
+
+
+@pytest.mark.parametrize("request_of", [["tabel"], ["toy", "--reps", "0"], ["toy", "--threads", "0"]])
+def test_a_request_that_cannot_be_done_is_a_mistake_of_usage(request_of, tmp_path, monkeypatch, capsys):
+    monkeypatch.setitem(EXPERIMENTS, "toy", experiment())
+    with pytest.raises(SystemExit, match="2"):
+        main(["paper", "run", *request_of, "--out", str(tmp_path / "results")])
+    assert "usage: kernelforest" in capsys.readouterr().err
+    assert not (tmp_path / "results").exists()
+
+
+def test_a_mistake_inside_an_experiment_is_not_one_of_usage(tmp_path, monkeypatch):
+    def one(rep, quick):
+        raise ValueError("of the experiment's own")
+
+    monkeypatch.setitem(EXPERIMENTS, "toy", experiment(one=one))
+    with pytest.raises(ValueError, match="of the experiment's own"):
+        main(["paper", "run", "toy", "--threads", "1", "--out", str(tmp_path)])
 
 
 def test_a_repetition_that_json_cannot_hold_is_refused(tmp_path):
@@ -295,7 +315,7 @@ def test_a_cell_is_compared_in_standard_errors_of_both_tables():
     records = [{"rmse": {"row": {"prox": value}}} for value in (0.1, 0.12, 0.14, 0.16)]
     (gap,) = cells.gaps(records, {"row": (110,)}, ("prox",), n_theirs=4)
     error = np.std([0.1, 0.12, 0.14, 0.16], ddof=1) / 2
-    assert gap.ours.mean == pytest.approx(0.13)
+    assert gap.ours.value == pytest.approx(0.13)
     assert gap.errors == pytest.approx(0.02 / np.sqrt(2 * error**2 + 0.0005**2 / 3))
     assert not cells.outside([gap])
 
@@ -305,7 +325,7 @@ def test_the_cells_that_halves_of_a_table_differ_in_are_counted(together):
     """Two cells of their own go astray one by one, in 5 % of cuts each; two cells that are one only together."""
     draws = np.random.default_rng(0).normal(size=(200, 2))
     records = [{"rmse": {"row": {"prox": a, "random": a if together else b}}} for a, b in draws]
-    far = cells.Gap("row", "prox", cells.Mean(0.0, 1.0), 9.0, errors=9.0)
+    far = cells.Gap("row", "prox", Mean(0.0, 1.0), 9.0, errors=9.0)
     both = [far, far._replace(column="random")]
     one = [far, far._replace(column="random", errors=0.0)]
     expected = {(False, 2): 0.0455**2, (False, 1): 1 - 0.9545**2, (True, 2): 0.0455, (True, 1): 0.0455}
@@ -318,7 +338,7 @@ def test_a_single_repetition_is_not_compared_in_standard_errors():
     records = [{"rmse": {"row": {"prox": 0.1}}}]
     with pytest.raises(ValueError, match="a standard error takes 2 repetitions or more, got 1"):
         cells.gaps(records, {"row": (110,)}, ("prox",), n_theirs=4)
-    assert str(cells.summary(np.array([0.1]))) == "100"
+    assert mean(np.array([0.1])).thousandths == "100"
 
 
 @pytest.mark.parametrize(("printed", "verdict"), [(100, HOLDS), (200, FAILS)])

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from kernelforest.paper import figures_forest, figures_kernel, figures_shapes, figures_shared, figures_spam
-from kernelforest.paper.experiment import CORRECTED, FAILS, HOLDS, UNDECIDED
+from kernelforest.paper.experiment import CORRECTED, FAILS, HOLDS, UNDECIDED, mean
 
 EXPERIMENTS = {experiment.name: experiment for experiment in (*figures_kernel.EXPERIMENTS, *figures_forest.EXPERIMENTS)}
 VERDICTS = {
@@ -256,12 +256,12 @@ def test_aspect_is_the_ratio_of_widths_of_leaves():
 
 
 def test_a_single_repetition_has_no_standard_error():
-    alone = figures_shared.mean([0.31])
+    alone = mean([0.31])
     assert str(alone) == "0.310"
     with pytest.raises(ValueError, match="a standard error takes 2 repetitions or more, got 1"):
         alone.is_near(0.3, 0.02)
-    assert figures_shared.mean([0.31, 0.31]).is_near(0.3, 0.02)
-    assert not figures_shared.mean([0.31, 0.31]).is_near(0.3, 0.005)
+    assert mean([0.31, 0.31]).is_near(0.3, 0.02)
+    assert not mean([0.31, 0.31]).is_near(0.3, 0.005)
 
 
 def test_the_data_of_spam_come_from_the_folder_named_by_the_environment():

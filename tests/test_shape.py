@@ -209,6 +209,13 @@ def test_the_default_step_is_a_fifth_of_a_standard_deviation():
     np.testing.assert_allclose(model.kernel_.derivatives(rows[1]).h, 0.2 * np.nanstd(table.X, axis=0), rtol=1e-12)
 
 
+@pytest.mark.parametrize("unit", [1e200, 1e-200])
+def test_the_default_step_is_known_of_the_largest_and_the_smallest_numbers(unit):
+    X = np.arange(1.0, 41.0)[:, None] * unit
+    kernel = KernelForestClassifier.untuned(9, random_state=0).fit(X, X[:, 0] > X[20, 0]).kernel_
+    np.testing.assert_allclose(kernel.derivatives(X[0]).h / unit, 0.2 * np.arange(40.0).std(), rtol=1e-12)
+
+
 def test_constant_columns_have_no_default_step():
     rng = np.random.default_rng(0)
     X = np.column_stack([rng.normal(size=50), np.full(50, 3.0)])
@@ -552,6 +559,21 @@ def test_results_can_be_pickled():
     model, rows, _, _ = example("numeric")
     found = pickle.loads(pickle.dumps(model.kernel_.profile(rows[0], 1)))
     assert found(0.0) == 1.0
+
+
+def test_results_are_compared_by_identity_because_arrays_have_no_single_answer():
+    model, rows, _, _ = example("numeric")
+    kernel = model.kernel_
+    for ask in (
+        lambda: kernel.faces(rows[0]),
+        lambda: kernel.profile(rows[0], 1),
+        lambda: kernel.derivatives(rows[0]),
+        lambda: kernel.derivative_importance(rows),
+        lambda: kernel.level_sets(rows[0], (0, 1), 3),
+    ):
+        found = ask()
+        assert found in {found}
+        assert found != ask()
 
 
 # ---- bad input ----

@@ -219,7 +219,7 @@ def _along_faces(parts: Sequence[tuple[float, Forest]], row: Floats, features: N
     """K(x0, row) where x0 is the row with a feature moved to each of its values: exact, from the faces of the leaf."""
     out = np.zeros(values.shape)
     for weight, part in parts:
-        box = shape._faces_of(part, row)
+        box = shape.faces_of(part, row)
         for k, j in enumerate(features):
             entered, gone = (np.searchsorted(np.sort(face[j]), values[k], side="left") for face in (box.lower, box.upper))
             out[k] += weight / part.n_trees * (entered - gone)

@@ -29,7 +29,7 @@ def leaf_sizes(n_rows: int, most: int = 25) -> NDArray[np.int64]:
     return np.unique(np.geomspace(1, max(1, n_rows // 2), most).round().astype(np.int64))
 
 
-@dataclass
+@dataclass(eq=False)
 class BandwidthPath:
     """Out-of-bag sums of one way to grow trees, to which more trees can be added."""
 

@@ -18,7 +18,7 @@ from kernelforest import __version__
 from kernelforest.estimators import KernelForestClassifier
 from kernelforest.paper.ledger import list_experiments
 from kernelforest.paper.report import report
-from kernelforest.paper.run import ResultsUnusable, run
+from kernelforest.paper.run import ResultsUnusable, check_request, run
 from kernelforest.scoring import score
 
 
@@ -52,9 +52,10 @@ def _run_command(arguments: Sequence[str] | None) -> int:
         print(list_experiments())
     elif options.action == "run":
         try:
-            return int(bool(run(options.names, options.reps, options.quick, options.out, options.threads)))
+            check_request(options.names, options.reps, options.threads)
         except ValueError as error:
             parser.error(str(error))
+        return int(bool(run(options.names, options.reps, options.quick, options.out, options.threads)))
     else:
         print("\n".join(str(page) for page in report(options.out)))
     return 0
@@ -67,7 +68,9 @@ def _add_paper(parser: argparse.ArgumentParser) -> None:
     running.add_argument("names", nargs="+", metavar="NAME", help="as in `paper list`, or all")
     running.add_argument("--reps", type=int, help="repetitions, if not those of the paper")
     running.add_argument("--quick", action="store_true", help="few repetitions of small forests: seconds, not minutes")
-    running.add_argument("--threads", type=int, default=2)
+    running.add_argument(
+        "--threads", type=int, default=2, help="repetitions run side by side, each in a process of its own; -1: one per core"
+    )
     reporting = actions.add_parser("report", help="one page of Markdown and of HTML from what was run")
     for each in (running, reporting):
         each.add_argument("--out", type=Path, default=Path("paper-results"), help="folder of the results")

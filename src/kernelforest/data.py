@@ -28,7 +28,7 @@ _NO_NUMBERS = ("could not convert", "float() argument", "setting an array elemen
 _TEXT_KINDS = "OUST"  # numpy kinds of text and objects
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Schema:
     """How to read a table: which columns are categorical, and the levels of each."""
 
@@ -63,7 +63,7 @@ class Schema:
         return out
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Labels:
     """Classes, and each row as the number of its class."""
 

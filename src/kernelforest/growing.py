@@ -80,7 +80,7 @@ class Rules:
             mtry = 1
         draws = n_rows
         if self.max_samples is not None:
-            draws = _share_or_count("max_samples", self.max_samples, n_rows, "the number of rows")
+            draws = _share_or_count("max_samples", self.max_samples, n_rows, "the number of rows or groups")
         return Limits(
             mtry=mtry,
             most_drawn=mtry if self.constants_count else n_features,

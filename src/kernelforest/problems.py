@@ -83,7 +83,7 @@ def _mixed_rows(rng: np.random.Generator, n: int) -> Array:
     return np.hstack([_levels(4, 6, rng, n), _uniform(6, -1.0, 1.0, rng, n)])
 
 
-def _logit(z: Array) -> Array:
+def _sigmoid(z: Array) -> Array:
     return np.asarray(1.0 / (1.0 + np.exp(-z)))
 
 
@@ -105,25 +105,25 @@ def _xor(X: Array) -> Array:
 
 
 def _logistic(X: Array) -> Array:
-    return _logit(X.sum(axis=1))
+    return _sigmoid(X.sum(axis=1))
 
 
 def _logistic_one(X: Array) -> Array:
-    return _logit(3.0 * X[:, 0])
+    return _sigmoid(3.0 * X[:, 0])
 
 
 def _logistic_two(X: Array) -> Array:
-    return _logit(2.0 * X[:, 0] + 2.0 * X[:, 1])
+    return _sigmoid(2.0 * X[:, 0] + 2.0 * X[:, 1])
 
 
 def _ten(X: Array) -> Array:
     signs = np.array([-1.0, 1.0, -1.0, 1.0, -1.0, 1.0])
-    return _logit(2.0 * (1.0 + X[:, :6] @ signs) * X[:, :6].sum(axis=1))
+    return _sigmoid(2.0 * (1.0 + X[:, :6] @ signs) * X[:, :6].sum(axis=1))
 
 
 def _kinked(X: Array) -> Array:
     left = X[:, 0] < 0
-    return _logit(np.where(left, 3.0, 1.0) * X[:, 0] + np.where(left, 1.0, 3.0) * X[:, 1])
+    return _sigmoid(np.where(left, 3.0, 1.0) * X[:, 0] + np.where(left, 1.0, 3.0) * X[:, 1])
 
 
 def _stairs(X: Array) -> Array:
@@ -150,11 +150,11 @@ def _waves(X: Array) -> Array:
 
 def _friedman(X: Array) -> Array:
     z = 10.0 * np.sin(np.pi * X[:, 0] * X[:, 1]) + 20.0 * (X[:, 2] - 0.5) ** 2 + 10.0 * X[:, 3] + 5.0 * X[:, 4]
-    return _logit((z - 14.4) / 2.5)
+    return _sigmoid((z - 14.4) / 2.5)
 
 
 def _dense(X: Array) -> Array:
-    return _logit(0.35 * X.sum(axis=1) - 1.0)
+    return _sigmoid(0.35 * X.sum(axis=1) - 1.0)
 
 
 def _half_space(low: float, high: float, X: Array) -> Array:
@@ -166,7 +166,7 @@ def _credit(X: Array) -> Array:
 
 
 def _rare(X: Array) -> Array:
-    return _logit(1.2 * X[:, 0] + 0.8 * X[:, 1] - X[:, 2] - 3.5)
+    return _sigmoid(1.2 * X[:, 0] + 0.8 * X[:, 1] - X[:, 2] - 3.5)
 
 
 def _rare_step(X: Array) -> Array:
@@ -178,19 +178,19 @@ def _gaussians(X: Array) -> Array:
     Z = X[:, :4]
     one = -0.5 * ((Z - 0.5) ** 2 / 0.6).sum(axis=1) - 2.0 * np.log(0.6)
     two = -0.5 * ((Z + 0.3) ** 2 / 1.2).sum(axis=1) - 2.0 * np.log(1.2)
-    return _logit(one - two)
+    return _sigmoid(one - two)
 
 
 def _effects(X: Array) -> Array:
     """Each level has an effect of its own, and two columns matter together."""
     table = np.sin(np.arange(1, 49) * 12.9898).reshape(6, 8) * 1.3
     z = sum(table[j, X[:, j].astype(int)] for j in range(3))
-    return _logit(z + 1.5 * np.where(X[:, 3] == X[:, 4], 1.0, -0.2))
+    return _sigmoid(z + 1.5 * np.where(X[:, 3] == X[:, 4], 1.0, -0.2))
 
 
 def _mixed(X: Array) -> Array:
     slope = np.array([-3.0, -1.0, 0.0, 1.0, 2.0, 3.0])[X[:, 0].astype(int)]
-    return _logit(slope * X[:, 4] + np.where(X[:, 1] < 2, 1.2, -0.6) + X[:, 5] ** 2)
+    return _sigmoid(slope * X[:, 4] + np.where(X[:, 1] < 2, 1.2, -0.6) + X[:, 5] ** 2)
 
 
 def _game(X: Array) -> Array:

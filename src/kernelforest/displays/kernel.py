@@ -9,7 +9,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelforest.displays.canvas import BLUE, COLOURS, ORANGE, axes
+from kernelforest.displays.canvas import BESIDE, BLUE, COLOURS, ORANGE, axes
 from kernelforest.kernel import ForestKernel
 from kernelforest.kernel.explain import VotingPoints, check_mass, narrowest_features
 from kernelforest.kernel.points import feature_number
@@ -117,8 +117,7 @@ class VotingPointsDisplay:
         ax.set_ylabel(points.names[self.features[1]])
         ax.set_title(f"{points.heaviest(self.mass):,} of {points.n_rows:,} rows hold {100 * self.mass:g} % of the weight")
         if legend:
-            beside: dict[str, Any] = {"loc": "upper left", "bbox_to_anchor": (1.0, 1.0), "frameon": False}
-            box = ax.legend(**(beside if self.classes else {"loc": "best"}))  # a colour bar is where it would be
+            box = ax.legend(**(BESIDE if self.classes else {"loc": "best"}))  # a colour bar is where it would be
             for handle in box.legend_handles:  # all but the cross: one size, as theirs depend on the first row
                 if hasattr(handle, "set_sizes"):
                     handle.set_sizes([40.0])

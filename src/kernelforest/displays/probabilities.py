@@ -61,7 +61,10 @@ class ReliabilityDisplay:
         chance, hits = _read_probabilities(p), np.asarray(hit)
         if hits.shape != chance.shape or not np.isin(hits, [0, 1]).all():
             raise ValueError(f"hit must be {len(chance)} times 0 or 1, as many as p; got {hit!r}")
-        return cls(reliability(chance, hits, weight, _read_bins(bins)))
+        found = reliability(chance, hits, weight, _read_bins(bins))
+        if not len(found.p):
+            raise ValueError(f"weight must be above 0 in one row or more, got none of {len(chance)}")
+        return cls(found)
 
     def frame(self) -> Any:
         """One line per bin."""

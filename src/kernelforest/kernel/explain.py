@@ -161,7 +161,7 @@ class Shared(NamedTuple):
 
 def voting_points(kernel: ForestKernel, x0: Any, aggregate: str, fill: str) -> VotingPoints:
     """Find the training rows that vote at x0."""
-    return _vote(kernel._training, x0, aggregate, fill, kernel)[0]
+    return _vote(kernel, x0, aggregate, fill)[0]
 
 
 def explain(kernel: ForestKernel, x0: Any, label: Any, aggregate: str, fill: str, meant: bool, mass: float) -> Explanation:
@@ -172,7 +172,7 @@ def explain(kernel: ForestKernel, x0: Any, label: Any, aggregate: str, fill: str
         raise ValueError("y_train was not given to from_model, so there is no estimate to explain")
     if training.classes is None and training.values.shape[1] > 1:
         raise ValueError(f"explain needs one target, the forest has {training.values.shape[1]}: explain them one by one")
-    points, shared = _vote(training, x0, aggregate, fill, kernel)
+    points, shared = _vote(kernel, x0, aggregate, fill)
     shares = points.weight @ training.values[points.rows]
     correct = training.correct if training.correct is not None and training.correct.words(meant) else None
     corrected = shares if correct is None else correct(shares[None], meant)[0]
@@ -219,8 +219,9 @@ def check_mass(mass: Any) -> None:
         raise ValueError(f"mass must be above 0 and at most 1, got {mass!r}")
 
 
-def _vote(training: Training, x0: Any, aggregate: str, fill: str, kernel: ForestKernel) -> tuple[VotingPoints, Shared]:
+def _vote(kernel: ForestKernel, x0: Any, aggregate: str, fill: str) -> tuple[VotingPoints, Shared]:
     """The voting points of x0, and the pairs that the fill counts."""
+    training = kernel._training
     matrix = training.matrix()  # first: says so if the features are not known
     table, numbers = read_point(training, x0)
     rows, trees = _same_leaves(training.leaves, training.route(table)[0])

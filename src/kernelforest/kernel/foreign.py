@@ -46,7 +46,7 @@ ACCEPTED = (
 )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Source:
     """What a library says about a fitted forest."""
 

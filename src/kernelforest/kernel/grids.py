@@ -117,4 +117,5 @@ def _spread(column: NDArray[np.float64]) -> float:
     """Standard deviation, NaN if there is none."""
     if not len(column) or column.min() == column.max():
         return np.nan
-    return float(column.std())
+    _, power = np.frexp(np.abs(column).max())  # squares neither overflow nor vanish, and no digit changes
+    return float(np.ldexp(np.ldexp(column, -power).std(), power))

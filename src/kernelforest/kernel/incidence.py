@@ -15,7 +15,7 @@ from scipy.sparse import csr_array
 from kernelforest._engine import pairs
 from kernelforest.compiling import announced_compiling
 from kernelforest.growing import in_threads
-from kernelforest.kernel.memory import check_room, sparse_bytes
+from kernelforest.kernel.memory import check_room, index_bytes, sparse_bytes
 from kernelforest.kernel.training import Training
 
 _BLOCK = 256  # least rows of a kernel per piece of work
@@ -25,12 +25,18 @@ def members(
     training: Training,
     counts: NDArray[Any] | None,
     weight: NDArray[np.float64] | None,
-    leaves: NDArray[np.int32] | None = None,
+    others: NDArray[np.int32] | None = None,
 ) -> pairs.Index:
     """Rows of each leaf, counted as often as a tree drew them; the training rows, unless leaves of others are given."""
-    leaves = training.leaves if leaves is None else leaves
-    index: pairs.Index = pairs.index_rows(leaves, training.n_leaves, training.trees, counts, weight)
-    return index
+    n_leaves = training.n_leaves
+    # others may be where no training row is (-1): they are put into one leaf more, which nobody asks for
+    leaves = training.leaves if others is None else np.where(others < 0, np.int32(n_leaves), others)
+    n_members = leaves.size if counts is None else int(np.count_nonzero(counts, axis=1)[training.trees].sum())
+    size = index_bytes(n_members, n_leaves, weighed=counts is not None or weight is not None)
+    instead = "grow fewer trees, or ask for voting_points(x0) of single rows, which need no index"
+    check_room(size, f"an index of {n_members:,} rows of {n_leaves:,} leaves", instead)
+    index: pairs.Index = pairs.index_rows(leaves, n_leaves + 1, training.trees, counts, weight)
+    return index._replace(starts=index.starts[:-1], totals=index.totals[:-1])
 
 
 def multiply(

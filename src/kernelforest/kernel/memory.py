@@ -14,6 +14,7 @@ LIMITS = (
     ("memory.max", "memory.current", "inactive_file"),
     ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes", "total_inactive_file"),
 )
+UNITS = ((1e9, "GB"), (1e6, "MB"), (1e3, "kB"))
 
 
 def sparse_bytes(n_rows: int, n_entries: int, dtype: Any = np.float64) -> int:
@@ -26,13 +27,13 @@ def sparse_bytes(n_rows: int, n_entries: int, dtype: Any = np.float64) -> int:
     return n_entries * (int(np.dtype(dtype).itemsize) + place) + (n_rows + 1) * place
 
 
-def index_bytes(n_rows: int, n_trees: int, n_leaves: int, weighed: bool) -> int:
-    """Size of what every product needs: leaf numbers and members of each leaf, with their masses if they differ from one.
+def index_bytes(n_members: int, n_leaves: int, weighed: bool) -> int:
+    """Size of what every product needs, while it is made: members of each leaf, with their masses if they differ from one.
 
-    >>> index_bytes(n_rows=1_000_000, n_trees=100, n_leaves=10_000_000, weighed=False)
-    960000008
+    >>> index_bytes(n_members=100_000_000, n_leaves=10_000_000, weighed=False)
+    640000000
     """
-    return n_rows * n_trees * (4 + 4 + 8 * weighed) + n_leaves * 16 + 8
+    return n_members * (4 + 8 * weighed) + n_leaves * 24
 
 
 def available_bytes() -> int | None:
@@ -69,4 +70,14 @@ def check_room(n_bytes: int, what: str, instead: str) -> None:
     """Refuse a request that does not fit, with the numbers and what to ask for instead."""
     free = available_bytes()
     if free is not None and n_bytes > free:
-        raise MemoryError(f"{what} would take {n_bytes / 1e9:.1f} GB and {free / 1e9:.1f} GB are free; {instead}")
+        raise MemoryError(f"{what} would take {in_words(n_bytes)} and {in_words(free)} are free; {instead}")
+
+
+def in_words(n_bytes: int) -> str:
+    """A size in the largest unit that it reaches.
+
+    >>> in_words(28_800_000_000), in_words(1_500_000), in_words(96)
+    ('28.8 GB', '1.5 MB', '0.1 kB')
+    """
+    size, unit = next((pair for pair in UNITS if n_bytes >= pair[0]), UNITS[-1])
+    return f"{n_bytes / size:.1f} {unit}"

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from kernelforest.growing import in_threads
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Numbering:
     """Leaves that training rows reach, renumbered so that they run through all trees without gaps."""
 

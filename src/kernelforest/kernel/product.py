@@ -92,7 +92,7 @@ class ForestKernel:
         [[0.5, 1.0, 0.5]]
 
         """
-        if hasattr(type(fitted), "kernel_"):
+        if hasattr(type(fitted), "kernel_") and isinstance(fitted.kernel_, ForestKernel):  # Gaussian processes have another
             kernel: ForestKernel = fitted.kernel_
             check_own_rows(kernel._training, X_train, y_train, weight)
             return kernel
@@ -159,7 +159,8 @@ class ForestKernel:
         width = self.n_rows if columns is None else len(columns)
         K = multiply(self._leaves(X), factors, index, by_total, False, width, dtype, self._training.threads)
         if dense:
-            check_room(8 * K.shape[0] * K.shape[1], f"a dense kernel of {K.shape[0]} x {K.shape[1]}", "leave dense out")
+            size = K.dtype.itemsize * K.shape[0] * K.shape[1]
+            check_room(size, f"a dense kernel of {K.shape[0]} x {K.shape[1]}", "leave dense out")
         if kind == "oob":
             right = pack_bits(self._counts == 0)
             left = right if X is None else np.full((K.shape[0], right.shape[1]), ~np.uint64(0))

@@ -30,7 +30,7 @@ _COPIES = 4_000_000  # numbers in one batch of changed copies
 _NO_NODES = "kind='path' needs the nodes of the trees, which are only known for forests of this package"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Faces:
     """The leaf of a row in each tree, as a box: feature j may take the values lower < v <= upper.
 
@@ -41,7 +41,7 @@ class Faces:
     upper: NDArray[np.float64]  # (n_features, n_trees)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Profile:
     """The step function h -> K(x0 + h e_j, x0) of one feature.
 
@@ -77,7 +77,7 @@ class Profile:
         return as_table({"after": ends[:-1], "upto": ends[1:], "k": self.k})
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Derivatives:
     """One-sided differences of the kernel at a row: (K(x0 ± h_j e_j, x0) - K(x0, x0)) / h_j, never positive.
 
@@ -98,7 +98,7 @@ class Derivatives:
         return as_table(columns | {"right": self.right.ravel(), "left": self.left.ravel(), "h": np.tile(self.h, n_rows)})
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class DerivativeImportance:
     """Mean absolute derivative of the kernel over rows, both directions averaged: how narrow it is along each feature.
 
@@ -117,7 +117,7 @@ class DerivativeImportance:
         return as_table({"feature": names, "mean": self.mean, "error": self.error, "per_sd": self.per_sd})
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class LevelSets:
     """The kernel K(z, x0) on a grid, z being x0 with two of its features replaced: k[a, b] belongs to x[a] and y[b]."""
 
@@ -134,7 +134,16 @@ class LevelSets:
 
 def faces(training: Training, x0: Any) -> Faces:
     """Boxes of the leaves of one row, by one walk down each tree."""
-    return _faces_of(_own_forest(training, "faces"), read_point(training, x0)[1])
+    return faces_of(_own_forest(training, "faces"), read_point(training, x0)[1])
+
+
+def faces_of(forest: Forest, row: NDArray[np.float64]) -> Faces:
+    """The same of a row as the forest reads it, in the trees as they are stored."""
+    lower, upper = np.full((2, len(row), forest.n_trees), np.inf)
+    np.negative(lower, out=lower)
+    with announced_compiling():
+        engine.find_faces(row, forest.nodes, forest.sets, forest.starts, lower, upper)
+    return Faces(lower, upper)
 
 
 def profile(training: Training, x0: Any, feature: int | str) -> Profile:
@@ -144,7 +153,7 @@ def profile(training: Training, x0: Any, feature: int | str) -> Profile:
     j = numeric_feature(training, table, feature)
     if not np.isfinite(row[j]):
         raise ValueError(f"x0 must have a finite value of feature {training.names[j]!r} to step from, got {row[j]}")
-    parts = [(weight, _faces_of(part, row)) for weight, part in forest.parts()]
+    parts = [(weight, faces_of(part, row)) for weight, part in forest.parts()]
     cuts = np.unique(np.concatenate([face[j] for _, box in parts for face in (box.lower, box.upper)]))
     cuts = cuts[np.isfinite(cuts)]
     before = np.append(-np.inf, cuts)  # a tree holds (before, next] if it was entered and not yet left
@@ -152,7 +161,7 @@ def profile(training: Training, x0: Any, feature: int | str) -> Profile:
     for weight, box in parts:
         entered, gone = (np.searchsorted(np.sort(face[j]), before, side="right") for face in (box.lower, box.upper))
         k += weight * (entered - gone) / box.lower.shape[1]
-    return Profile(training.names[j], float(row[j]), cuts, k)
+    return Profile(training.names[j], float(row[j]), cuts, np.minimum(k, 1.0))  # sums of shares round to a little more
 
 
 def derivatives(training: Training, x0: Any, h: NDArray[np.float64], kind: str, decay: float) -> Derivatives:
@@ -193,7 +202,8 @@ def level_sets(training: Training, x0: Any, features: Sequence[int | str], grid:
     x, y = read_grid(training, grid, (i, j))
     if training.forest is not None:
         parts = training.forest.parts()
-        k = np.sum([weight * _own_levels(_faces_of(part, row), i, j, x, y) for weight, part in parts], axis=0)
+        k = np.sum([weight * _own_levels(faces_of(part, row), i, j, x, y) for weight, part in parts], axis=0)
+        k = np.minimum(k, 1.0)
     else:
         k = _foreign_levels(training, table, row, i, j, x, y)
     return LevelSets(x, y, k, row[[i, j]], (training.names[i], training.names[j]))
@@ -245,14 +255,6 @@ def _own_forest(training: Training, what: str) -> Forest:
             "derivatives and level_sets work on any forest"
         )
     return training.forest
-
-
-def _faces_of(forest: Forest, row: NDArray[np.float64]) -> Faces:
-    lower, upper = np.full((2, len(row), forest.n_trees), np.inf)
-    np.negative(lower, out=lower)
-    with announced_compiling():
-        engine.find_faces(row, forest.nodes, forest.sets, forest.starts, lower, upper)
-    return Faces(lower, upper)
 
 
 def _own_differences(

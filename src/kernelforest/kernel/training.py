@@ -34,7 +34,7 @@ class Correction:
         return ", ".join(calibrated + (["for the prior"] if self.refer is not None else []))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Training:
     """What a kernel has to know about the forest it comes from and the rows that grew it."""
 
@@ -94,7 +94,8 @@ class Training:
         fill = self.fill if fill is None else fill
         if aggregate == "vote":
             raise ValueError(
-                "aggregate='vote' has no weights: a vote rounds the shares of a leaf, which is not linear in labels"
+                "aggregate='vote' has no weights: a vote rounds the shares of a leaf, which is not linear in labels; "
+                "give aggregate='mean' or 'proximity'"
             )
         check_choice("aggregate", aggregate, ("mean", "proximity"))
         check_choice("fill", fill, FILLS)

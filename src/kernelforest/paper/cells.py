@@ -9,25 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelforest.paper.columns import ADDED_COLUMNS, ADDED_NOTES, PAPER_COLUMNS
-from kernelforest.paper.experiment import FAILS, HOLDS, Finding, Records, known
+from kernelforest.paper.experiment import FAILS, HOLDS, Finding, Mean, Records, known, mean
 
 Array = NDArray[np.float64]
 Table = Mapping[str, Sequence[int]]  # a row's name -> cells in thousandths
 PRINTED_REPS = 50  # behind every number that the paper prints
 AGREE = "nine of ten cells within 2 combined standard errors of the print"
 ROUNDING = 0.0005 / np.sqrt(3.0)  # standard deviation of what printing three digits leaves off
-
-
-class Mean(NamedTuple):
-    """A mean and its standard error."""
-
-    mean: float
-    error: float  # NaN of a single repetition
-
-    def __str__(self) -> str:
-        """In thousandths."""
-        error = f" ± {1000 * self.error:.0f}" if np.isfinite(self.error) else ""
-        return f"{1000 * self.mean:.0f}{error}"
 
 
 class Gap(NamedTuple):
@@ -46,18 +34,12 @@ class Gap(NamedTuple):
 
     def __str__(self) -> str:
         """As it is printed in a finding."""
-        return f"{self.cell} {self.ours} against {1000 * self.theirs:.0f} ({self.errors:+.1f} standard errors)"
+        return f"{self.cell} {self.ours.thousandths} against {1000 * self.theirs:.0f} ({self.errors:+.1f} standard errors)"
 
 
 def values(records: Records, row: str, column: str) -> Array:
     """A cell in every repetition that has it."""
     return np.array([record["rmse"][row][column] for record in records if column in record["rmse"].get(row, {})])
-
-
-def summary(numbers: Array) -> Mean:
-    """Mean and standard error over repetitions."""
-    n = len(numbers)
-    return Mean(float(numbers.mean()), float(numbers.std(ddof=1) / np.sqrt(n)) if n > 1 else np.nan)
 
 
 def rows_of(records: Records, rows: Sequence[str]) -> list[str]:
@@ -84,7 +66,7 @@ def worst_column(records: Records, row: str) -> str:
 
 def margin(records: Records, row: str, column: str, other: str) -> Mean:
     """A column minus another one, paired by repetition."""
-    return summary(values(records, row, column) - values(records, row, other))
+    return mean(values(records, row, column) - values(records, row, other))
 
 
 def gaps(records: Records, table: Table, columns: Sequence[str], n_theirs: int, least: float = 0.0) -> list[Gap]:
@@ -93,10 +75,10 @@ def gaps(records: Records, table: Table, columns: Sequence[str], n_theirs: int, 
     for row in rows_of(records, list(table)):
         for column, cell in zip(columns, table[row], strict=True):
             numbers = values(records, row, column)
-            ours, theirs = summary(numbers), cell / 1000
+            ours, theirs = mean(numbers), cell / 1000
             spread = known(ours.error) * np.sqrt(len(numbers) / n_theirs)
             combined = float(np.sqrt(ours.error**2 + max(spread, least) ** 2 + ROUNDING**2))
-            found.append(Gap(row, column, ours, theirs, (ours.mean - theirs) / combined))
+            found.append(Gap(row, column, ours, theirs, (ours.value - theirs) / combined))
     return found
 
 
@@ -131,7 +113,7 @@ def against_another_run(records: Records, found: Sequence[Gap], note: str) -> tu
     if far:
         apart = apart_by_chance(records, found)
         title += f" (two random halves of our own repetitions differ in as many in {apart:.0%} of cuts); the others:"
-    lines = [[gap.cell, str(gap.ours), f"{1000 * gap.theirs:.0f}", f"{gap.errors:+.1f}"] for gap in far]
+    lines = [[gap.cell, gap.ours.thousandths, f"{1000 * gap.theirs:.0f}", f"{gap.errors:+.1f}"] for gap in far]
     head = ["cell × 1000", "ours ± standard error", "the other's", "combined standard errors"]
     return f"Against another implementation, not in the paper ({note}): {title}", head, lines
 
@@ -160,7 +142,7 @@ def lines(records: Records, rows: Sequence[str], paper: Table | None) -> tuple[l
         for k, column in enumerate(PAPER_COLUMNS + ADDED_COLUMNS):
             numbers = values(records, row, column)
             printed = f" ({paper[row][k]})" if paper and k < len(PAPER_COLUMNS) else ""
-            line.append(f"{summary(numbers)}{printed}" if len(numbers) else "–")
+            line.append(f"{mean(numbers).thousandths}{printed}" if len(numbers) else "–")
         out.append(line)
     return ["", *PAPER_COLUMNS, *ADDED_COLUMNS], out
 

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from math import isnan
 from typing import Any, NamedTuple
 
+import numpy as np
+
 HOLDS, CORRECTED, FAILS, UNDECIDED = "holds", "holds with correction", "fails", "undecided"
 Records = Sequence[dict[str, Any]]  # one per repetition, as they come back from JSON
 
@@ -24,6 +26,41 @@ def known(error: float) -> float:
     if isnan(error):
         raise ValueError("a standard error takes 2 repetitions or more, got 1")
     return error
+
+
+class Mean(NamedTuple):
+    """A mean over repetitions with its standard error; NaN of a single one."""
+
+    value: float
+    error: float
+
+    def __str__(self) -> str:
+        return f"{self.value:.3f}" + ("" if isnan(self.error) else f" ± {self.error:.3f}")
+
+    @property
+    def thousandths(self) -> str:
+        """As a cell of a table is printed."""
+        return f"{1000 * self.value:.0f}" + ("" if isnan(self.error) else f" ± {1000 * self.error:.0f}")
+
+    @property
+    def margin(self) -> float:
+        """Two standard errors."""
+        return 2.0 * known(self.error)
+
+    def is_near(self, value: float, tolerance: float) -> bool:
+        """Whether a value is within the tolerance, give or take two standard errors."""
+        return abs(self.value - value) <= tolerance + self.margin
+
+
+def mean(values: Any) -> Mean:
+    """Mean and standard error of one number per repetition.
+
+    >>> print(mean([1.0, 2.0, 3.0]))
+    2.000 ± 0.577
+    """
+    numbers = np.asarray(values, dtype=np.float64)
+    error = numbers.std(ddof=1) / np.sqrt(len(numbers)) if len(numbers) > 1 else np.nan
+    return Mean(float(numbers.mean()), float(error))
 
 
 @dataclass(frozen=True)

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from kernelforest.displays.canvas import BLUE, ORANGE, PALE, star
-from kernelforest.paper.experiment import CORRECTED, FAILS, HOLDS, Claim, Experiment, Finding, Records
+from kernelforest.paper.experiment import CORRECTED, FAILS, HOLDS, Claim, Experiment, Finding, Records, mean
 from kernelforest.paper.figures_shapes import EXPERIMENTS as SHAPES
-from kernelforest.paper.figures_shared import column, expected_error, first_with, grow, mean, rmse, rounded
+from kernelforest.paper.figures_shared import column, expected_error, first_with, grow, rmse, rounded
 from kernelforest.problems import PAPER
 
 Tables = list[tuple[str, list[str], list[list[str]]]]

@@ -16,8 +16,8 @@ from kernelforest.naive import (
     poisson_kernel,
     proposition_kernel,
 )
-from kernelforest.paper.experiment import CORRECTED, FAILS, HOLDS, Claim, Experiment, Finding, Records
-from kernelforest.paper.figures_shared import column, expected_error, first_with, mean, rmse, rounded
+from kernelforest.paper.experiment import CORRECTED, FAILS, HOLDS, Claim, Experiment, Finding, Records, mean
+from kernelforest.paper.figures_shared import column, expected_error, first_with, rmse, rounded
 from kernelforest.problems import PAPER
 from kernelforest.regression import KernelRegression
 

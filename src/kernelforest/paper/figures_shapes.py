@@ -7,18 +7,16 @@ from typing import Any
 import numpy as np
 
 from kernelforest.displays.canvas import BLUE, ORANGE, PALE
-from kernelforest.paper.experiment import CORRECTED, FAILS, HOLDS, Claim, Experiment, Finding, Records
+from kernelforest.paper.experiment import CORRECTED, FAILS, HOLDS, Claim, Experiment, Finding, Mean, Records, mean
 from kernelforest.paper.figures_shared import (
     KEPT,
     LEVELS,
     RANDOM,
-    Mean,
     aspect,
     column,
     draw_levels,
     grow,
     levels_around,
-    mean,
     ratio,
     rounded,
 )

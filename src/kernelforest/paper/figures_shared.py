@@ -1,16 +1,16 @@
-"""What the figures share: forests as the paper grows them, numbers with standard errors, and contour plots."""
+"""What the figures share: forests as the paper grows them, numbers of all repetitions, and contour plots."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kernelforest.estimators import KernelForestClassifier
 from kernelforest.kernel import ForestKernel
-from kernelforest.paper.experiment import Records, known
+from kernelforest.paper.experiment import Mean, Records, mean
 
 Floats = NDArray[np.float64]
 AWAY = np.linspace(-0.4, 0.4, 33)  # from x0, of level sets
@@ -19,36 +19,6 @@ KEPT = 12  # repetitions that keep their level sets, to be averaged in pictures
 # Splitter of the completely random forest, with one feature to choose from: uniform cuts until leaves are pure, as in the
 # forest beside it. With "random" trees go on to single rows, which makes the kernel narrower.
 RANDOM = "extra"
-
-
-class Mean(NamedTuple):
-    """A mean over repetitions with its standard error; NaN of a single one."""
-
-    value: float
-    error: float
-
-    def __str__(self) -> str:
-        return f"{self.value:.3f}" + ("" if np.isnan(self.error) else f" ± {self.error:.3f}")
-
-    @property
-    def margin(self) -> float:
-        """Two standard errors."""
-        return 2.0 * known(self.error)
-
-    def is_near(self, value: float, tolerance: float) -> bool:
-        """Whether a value is within the tolerance, give or take two standard errors."""
-        return abs(self.value - value) <= tolerance + self.margin
-
-
-def mean(values: Any) -> Mean:
-    """Mean and standard error of one number per repetition.
-
-    >>> print(mean([1.0, 2.0, 3.0]))
-    2.000 ± 0.577
-    """
-    numbers = np.asarray(values, dtype=np.float64)
-    error = numbers.std(ddof=1) / np.sqrt(len(numbers)) if len(numbers) > 1 else np.nan
-    return Mean(float(numbers.mean()), float(error))
 
 
 def column(records: Records, key: str) -> Floats:

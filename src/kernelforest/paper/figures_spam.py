@@ -6,9 +6,10 @@ from typing import Any
 
 import numpy as np
 
+from kernelforest.datasets import load_dataset
 from kernelforest.displays.canvas import BLUE, ORANGE, PALE
-from kernelforest.paper.experiment import CORRECTED, FAILS, HOLDS, Claim, Experiment, Finding, Records
-from kernelforest.paper.figures_shared import column, grow, mean, rounded
+from kernelforest.paper.experiment import CORRECTED, FAILS, HOLDS, Claim, Experiment, Finding, Records, mean
+from kernelforest.paper.figures_shared import column, grow, rounded
 
 N_JUNK = 50
 TRIED = (1, 2, 5, 10, 20, 34, 60, 107)
@@ -19,8 +20,6 @@ FEW = 0.1  # of the predictors
 
 def load_spam() -> tuple[Any, Any]:
     """Rows and labels."""
-    from kernelforest.datasets import load_dataset
-
     data = load_dataset("spam")
     return np.asarray(data.X, dtype=np.float64), np.asarray(data.y)
 

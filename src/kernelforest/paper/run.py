@@ -40,13 +40,11 @@ def run(names: Sequence[str], reps: int | None, quick: bool, out: str | Path, wo
     out : folder
         Where the records are kept: NAME.jsonl, or NAME-quick.jsonl.
     workers : int
-        Repetitions at a time, each in a process of its own. Results do not depend on it.
+        Repetitions at a time, each in a process of its own; -1 for one per core. Results do not depend on it.
 
     """
-    if reps is not None and reps < 1:
-        raise ValueError(f"reps must be an integer >= 1 or None, got {reps}")
     skipped = []
-    for experiment in chosen(list(names)):
+    for experiment in check_request(names, reps, workers):
         try:
             run_experiment(experiment, reps, quick, Path(out), workers)
         except DatasetUnavailable as error:
@@ -59,6 +57,15 @@ def run(names: Sequence[str], reps: int | None, quick: bool, out: str | Path, wo
             print(f"\n{experiment.name}: {said}", file=sys.stderr)
             raise
     return skipped
+
+
+def check_request(names: Sequence[str], reps: int | None, workers: int) -> list[Experiment]:
+    """The experiments that are asked for; what cannot be done is refused before anything is computed."""
+    if reps is not None and reps < 1:
+        raise ValueError(f"reps must be an integer >= 1 or None, got {reps}")
+    if workers == 0:
+        raise ValueError("workers (--threads) must be an integer >= 1, or -1 for one per core, got 0")
+    return chosen(list(names))
 
 
 def run_experiment(experiment: Experiment, reps: int | None, quick: bool, out: Path, workers: int = 1) -> None:

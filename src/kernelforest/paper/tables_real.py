@@ -15,7 +15,6 @@ from scipy.stats import ttest_rel
 from kernelforest.paper.cells import (
     AGREE,
     PRINTED_REPS,
-    Mean,
     Table,
     added_columns,
     against_another_run,
@@ -33,7 +32,7 @@ from kernelforest.paper.cells import (
     worst_column,
 )
 from kernelforest.paper.columns import PAPER_COLUMNS, predictions, r_trees, scores
-from kernelforest.paper.experiment import CORRECTED, FAILS, HOLDS, Claim, Experiment, Finding, Records
+from kernelforest.paper.experiment import CORRECTED, FAILS, HOLDS, Claim, Experiment, Finding, Mean, Records
 from kernelforest.paper.splits import real_split
 
 WHERE = "Section 6.1, table real_data"
@@ -76,7 +75,7 @@ class Comparison(NamedTuple):
 
 def _signed(gap: Mean) -> str:
     error = f" ± {1000 * gap.error:.1f}" if np.isfinite(gap.error) else ""
-    return f"{1000 * gap.mean:+.1f}{error}"
+    return f"{1000 * gap.value:+.1f}{error}"
 
 
 def _one(junk: int, rep: int, quick: bool) -> dict[str, Any]:
@@ -133,7 +132,7 @@ def _indistinguishable(records: Records) -> Finding:
     ours = "different: " + ("; ".join(map(str, different)) or "none")
     if not others:
         return Finding(HOLDS if len(different) == 2 else FAILS, ours)
-    small = all(abs(test.gap.mean) < SMALL for test in others)
+    small = all(abs(test.gap.value) < SMALL for test in others)
     note = f"paired, other sets differ too, but by less than {SMALL}" if small else f"others differ by {SMALL} or more"
     return Finding(CORRECTED if small else FAILS, ours, note)
 
@@ -148,7 +147,7 @@ def _mtry_matters(records: Records) -> Finding:
 
 
 def _gap(records: Records, row: str, column: str, other: str) -> float:
-    return margin(records, row, column, other).mean
+    return margin(records, row, column, other).value
 
 
 def _largest_type(records: Records, row: str) -> float:

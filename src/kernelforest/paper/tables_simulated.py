@@ -12,7 +12,6 @@ from typing import Any
 from kernelforest.paper.cells import (
     AGREE,
     PRINTED_REPS,
-    Mean,
     Table,
     added_columns,
     against_another_run,
@@ -25,11 +24,10 @@ from kernelforest.paper.cells import (
     outside,
     print_gaps,
     rows_of,
-    summary,
     values,
 )
 from kernelforest.paper.columns import PAPER_COLUMNS, Array, Split, numbers_only, predictions, scikit_trees, scores, seed_of
-from kernelforest.paper.experiment import CORRECTED, FAILS, HOLDS, Claim, Experiment, Finding, Records, known
+from kernelforest.paper.experiment import CORRECTED, FAILS, HOLDS, Claim, Experiment, Finding, Mean, Records, mean
 from kernelforest.problems import PAPER
 
 WHERE = "Section 6.2, table synthetic_data"
@@ -101,7 +99,7 @@ def _prox_lowest(records: Records) -> Finding:
     rows = rows_of(records, list(PRINTED))
     lowest = [row for row in rows if best_column(records, row) == "prox"]
     leads = {row: _lead(records, row, "prox") for row in lowest}
-    ties = [row for row, lead in leads.items() if not lead.mean > 2.0 * known(lead.error)]
+    ties = [row for row, lead in leads.items() if not lead.value > lead.margin]
     ours = f"lowest in {len(lowest)} of {len(rows)}: {', '.join(lowest)}"
     if len(lowest) == 4:
         return Finding(HOLDS, ours)
@@ -111,8 +109,8 @@ def _prox_lowest(records: Records) -> Finding:
 
 def _half(records: Records) -> Finding:
     ratios = {row: _ratio(records, row) for row in ("1d", "xor")}
-    ours = ", ".join(f"{row}: {ratio.mean:.2f} ± {ratio.error:.2f} ({rival})" for row, (ratio, rival) in ratios.items())
-    held = [row for row, (ratio, _) in ratios.items() if ratio.mean <= 0.6]
+    ours = ", ".join(f"{row}: {ratio.value:.2f} ± {ratio.error:.2f} ({rival})" for row, (ratio, rival) in ratios.items())
+    held = [row for row, (ratio, _) in ratios.items() if ratio.value <= 0.6]
     note = f"only in {held[0]}; the paper's own cells give .54 and .70" if len(held) == 1 else ""
     return Finding((FAILS, CORRECTED, HOLDS)[len(held)], f"prox over its nearest competitor: {ours}", note)
 
@@ -120,7 +118,7 @@ def _half(records: Records) -> Finding:
 def _ratio(records: Records, row: str) -> tuple[Mean, str]:
     others = {column: values(records, row, column) for column in PAPER_COLUMNS if column != "prox"}
     rival = min(others, key=lambda column: float(others[column].mean()))
-    return summary(values(records, row, "prox") / others[rival]), rival
+    return mean(values(records, row, "prox") / others[rival]), rival
 
 
 def _never_best(records: Records) -> Finding:
@@ -130,8 +128,8 @@ def _never_best(records: Records) -> Finding:
         return Finding(HOLDS, "neither is lowest in any row", "")
     leads = [_lead(records, *win) for win in wins]
     print_lead = "{}: {} is lowest by {:.1f} ± {:.1f}".format
-    ours = "; ".join(print_lead(*win, 1000 * m.mean, 1000 * m.error) for win, m in zip(wins, leads, strict=True))
-    clear = any(m.mean > 2.0 * known(m.error) for m in leads)
+    ours = "; ".join(print_lead(*win, 1000 * m.value, 1000 * m.error) for win, m in zip(wins, leads, strict=True))
+    clear = any(m.value > m.margin for m in leads)
     note = "the paper's own row 10d has bagged lowest, .369" + ("" if clear else "; here it is a tie")
     return Finding(FAILS if clear else CORRECTED, ours, note)
 
@@ -139,7 +137,7 @@ def _never_best(records: Records) -> Finding:
 def _lead(records: Records, row: str, column: str) -> Mean:
     """How far the next column is behind, paired."""
     behind = [margin(records, row, other, column) for other in PAPER_COLUMNS if other != column]
-    return min(behind, key=lambda m: m.mean)
+    return min(behind, key=lambda m: m.value)
 
 
 def _size(records: Records) -> Finding:

@@ -9,9 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelforest.displays.canvas import BLUE, ORANGE
-from kernelforest.paper.cells import Mean, summary
 from kernelforest.paper.columns import TREES, Estimate, Split, own_trees, r_trees, rmse
-from kernelforest.paper.experiment import CORRECTED, FAILS, HOLDS, Claim, Experiment, Finding, Records
+from kernelforest.paper.experiment import CORRECTED, FAILS, HOLDS, Claim, Experiment, Finding, Mean, Records, mean
 from kernelforest.paper.splits import real_split
 from kernelforest.scoring import score
 
@@ -46,18 +45,18 @@ def _factors(split: Split, trees: int, settings: dict[str, Any]) -> Estimate:
 
 def _curve(records: Records, what: str, form: str = "factors") -> dict[int, Mean]:
     found: NDArray[np.float64] = np.array([record[what][form] for record in records])
-    return {int(m): summary(found[:, k]) for k, m in enumerate(records[0]["mtry"])}
+    return {int(m): mean(found[:, k]) for k, m in enumerate(records[0]["mtry"])}
 
 
 def _show(curve: dict[int, Mean], places: tuple[int, ...]) -> str:
-    return ", ".join(f"{curve[m].mean:.3f} ± {curve[m].error:.3f} at {m}" for m in places if m in curve)
+    return ", ".join(f"{curve[m].value:.3f} ± {curve[m].error:.3f} at {m}" for m in places if m in curve)
 
 
 def _flat(records: Records) -> Finding:
     """Judge the error beyond mtry 4, with factors and with dummies."""
     curves = {form: _curve(records, "error", form) for form in FORMS}
     ends = {form: _ends({m: cell for m, cell in curve.items() if m > 4}) for form, curve in curves.items()}
-    spread = max(curves[form][high].mean - curves[form][low].mean for form, (low, high) in ends.items())
+    spread = max(curves[form][high].value - curves[form][low].value for form, (low, high) in ends.items())
     ours = "; ".join(
         f"{form}: from {_show(curve, (ends[form][0],))} to {_show(curve, (ends[form][1],))}"
         for form, curve in curves.items()
@@ -70,7 +69,7 @@ def _flat(records: Records) -> Finding:
 
 def _ends(curve: dict[int, Mean]) -> tuple[int, int]:
     """The mtry of the lowest and of the highest cell."""
-    order = sorted(curve, key=lambda m: curve[m].mean)
+    order = sorted(curve, key=lambda m: curve[m].value)
     return order[0], order[-1]
 
 
@@ -79,7 +78,7 @@ def _falls(records: Records) -> Finding:
     curves = {form: _curve(records, "rmse", form) for form in FORMS}
     held = [form for form in FORMS if 20 <= _level(curves[form]) <= 45]
     parts = [
-        f"{form}: RMSE {_show(curve, (1, 4, 12, 30, 60))}, lowest {min(c.mean for c in curve.values()):.3f}, "
+        f"{form}: RMSE {_show(curve, (1, 4, 12, 30, 60))}, lowest {min(c.value for c in curve.values()):.3f}, "
         f"within {FLAT} of that from mtry {_level(curve)} on"
         for form, curve in curves.items()
     ]
@@ -89,16 +88,16 @@ def _falls(records: Records) -> Finding:
 
 def _level(curve: dict[int, Mean]) -> int:
     """The mtry from which on a curve stays near its lowest."""
-    best = min(cell.mean for cell in curve.values())
-    far = [m for m, cell in curve.items() if cell.mean > best + FLAT]
+    best = min(cell.value for cell in curve.values())
+    far = [m for m, cell in curve.items() if cell.value > best + FLAT]
     return min(m for m in curve if m > max(far, default=0))
 
 
 def _price(records: Records) -> Finding:
     curves = {form: _curve(records, "rmse", form) for form in FORMS}
-    best = {form: min(curve, key=lambda m: curve[m].mean) for form, curve in curves.items()}
+    best = {form: min(curve, key=lambda m: curve[m].value) for form, curve in curves.items()}
     ours = "; ".join(f"{form}: RMSE {_show(curve, (4, best[form]))}" for form, curve in curves.items())
-    pairs = [(curve[4].mean, curve[best[form]].mean) for form, curve in curves.items()]
+    pairs = [(curve[4].value, curve[best[form]].value) for form, curve in curves.items()]
     if all(abs(at_4 - 0.22) <= NEAR and abs(lowest - 0.1) <= NEAR for at_4, lowest in pairs):
         return Finding(HOLDS, ours)
     if all(at_4 >= 1.5 * lowest for at_4, lowest in pairs):
@@ -122,13 +121,13 @@ def _draw(records: Records, figure: Any) -> None:
 
 def _draw_curve(ax: Any, curve: dict[int, Mean], colour: str, look: str, label: str) -> None:
     bars = [2.0 * cell.error if np.isfinite(cell.error) else 0.0 for cell in curve.values()]
-    heights = [cell.mean for cell in curve.values()]
+    heights = [cell.value for cell in curve.values()]
     ax.errorbar(list(curve), heights, yerr=bars, fmt=look, color=colour, markersize=4.0, capsize=2.0, label=label)
 
 
 def _tables(records: Records) -> list[tuple[str, list[str], list[list[str]]]]:
     curves = [_curve(records, what, form) for form in FORMS for what in ("error", "rmse")]
-    body = [[str(m), *(str(curve[m]) for curve in curves)] for m in curves[0]]
+    body = [[str(m), *(curve[m].thousandths for curve in curves)] for m in curves[0]]
     header = ["mtry", *(f"{what}, {form}" for form in FORMS for what in ("test error", "RMSE"))]
     return [("Splice × 1000, ± standard error", header, body)]
 
