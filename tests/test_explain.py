@@ -338,6 +338,24 @@ def test_of_several_classes_the_one_that_is_predicted_is_explained():
         assert model.kernel_.explain(x0).target == predicted
 
 
+@pytest.mark.parametrize("classes", [(0, 1), (False, True), (-1, 1)])
+def test_only_the_second_of_two_classes_is_called_positive(classes):
+    model, X = two_classes(classes)
+    second, first = (str(model.kernel_.explain(X[0], label=label)) for label in classes[::-1])
+    assert second.startswith("p = ")
+    assert " of them positive" in second
+    assert first.startswith(f"p({classes[0]}) = ")
+    assert f" of them of class {classes[0]}" in first
+    assert "positive" not in first
+
+
+def two_classes(classes):
+    rng = np.random.default_rng(0)
+    X = rng.random((60, 2))
+    y = np.array(classes)[(X[:, 0] > 0.5).astype(int)]
+    return KernelForestClassifier.untuned(10, random_state=0).fit(X, y), X
+
+
 def test_a_class_can_be_asked_for():
     model, X = three_classes()
     for k, label in enumerate(model.classes_):

@@ -33,7 +33,7 @@ from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 from kernelforest import KernelForestClassifier
 from kernelforest.analytic import fit_naive
 from kernelforest.kernel import ForestKernel
-from kernelforest.kernel.foreign import MISPLACED_GAPS
+from kernelforest.kernel.foreign import DRAWN_BY_WEIGHT, MISPLACED_GAPS
 from kernelforest.kernel.memory import sparse_bytes
 from kernelforest.kernel.numbering import numbering_of
 from kernelforest.kernel.points import as_rows
@@ -182,6 +182,10 @@ def test_gap_weighted_labels_are_the_out_of_bag_prediction_where_there_is_one():
         (ExtraTreesRegressor(3, monotonic_cst=[1, 0, 0, 0], max_depth=3, random_state=0), "monotonic_cst moves"),
         (DecisionTreeClassifier(monotonic_cst=[0, 0, 0, -1], max_depth=3, random_state=0), "monotonic_cst moves"),
         (RandomForestClassifier(3, class_weight="balanced_subsample", random_state=0), "differently in each tree"),
+        (BaggingClassifier(DecisionTreeClassifier(class_weight="balanced"), 3, random_state=0), "class_weight of the trees"),
+        (DecisionTreeClassifier(class_weight="balanced", random_state=0), "give weight="),
+        (ExtraTreesClassifier(3, class_weight={False: 1, True: 2}, random_state=0), "give weight="),
+        (RandomForestClassifier(3, class_weight="balanced_subsample", bootstrap=False, random_state=0), "give weight="),
     ],
 )
 def test_predictions_that_are_no_averages_of_labels_are_warned_of_once(model, why):
@@ -197,8 +201,9 @@ def test_predictions_that_are_no_averages_of_labels_are_warned_of_once(model, wh
     "rules",
     [
         {"monotonic_cst": [0, 0, 0, 0]},
-        {"class_weight": "balanced"},
-        {"class_weight": "balanced_subsample", "bootstrap": False},  # then it is the same as "balanced"
+        pytest.param(
+            {"class_weight": "balanced"}, marks=pytest.mark.skipif(not DRAWN_BY_WEIGHT, reason="not drawn by weight")
+        ),
         {"criterion": "log_loss"},
     ],
 )
@@ -207,6 +212,30 @@ def test_other_rules_of_scikit_learn_are_not_warned_of(rules):
     fitted = RandomForestClassifier(3, random_state=0, **rules).fit(X, y == "a")
     with catch_warnings(action="error"):
         ForestKernel.from_model(fitted, X, y == "a")
+
+
+def test_class_weights_that_are_given_are_not_warned_of():
+    X, y, _, _ = data()
+    hit = y == "a"
+    fitted = ExtraTreesClassifier(20, class_weight={False: 1, True: 5}, min_samples_leaf=5, random_state=0).fit(X, hit)
+    with catch_warnings(action="error"):
+        kernel = ForestKernel.from_model(fitted, X, hit, weight=np.where(hit, 5.0, 1.0))
+    np.testing.assert_allclose(kernel.average(X), fitted.predict_proba(X))
+
+
+def test_a_point_of_a_sparse_table_is_refused_where_dense_zeros_mean_something_else():
+    """To XGBoost what a sparse row leaves out is missing, to scikit-learn it is zero."""
+    xgboost = pytest.importorskip("xgboost")
+    rng = np.random.default_rng(0)
+    S = csr_array(np.where(rng.random((80, 5)) < 0.4, rng.random((80, 5)), 0.0))
+    y = (S[:, [0]].toarray().ravel() > 0.3).astype(int)
+    kernel = ForestKernel.from_model(xgboost.XGBClassifier(n_estimators=5, n_jobs=1).fit(S, y), S, y)
+    assert kernel.matrix(S, dense=True).diagonal() == pytest.approx(1.0)
+    for ask in (kernel.explain, kernel.voting_points):
+        with pytest.raises(TypeError, match="takes what a sparse table leaves out for missing"):
+            ask(S[[3]].toarray()[0])
+    ours = ForestKernel.from_model(RandomForestClassifier(5, random_state=0).fit(S, y), S, y)
+    assert ours.explain(S[[3]].toarray()[0]).estimate == pytest.approx(ours.average(S[[3]])[0].max())
 
 
 def one_tree(n=600):

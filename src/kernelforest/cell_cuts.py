@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from scipy.special import digamma, factorial, gammaln
 
 from kernelforest._engine import naive as engine
+from kernelforest.compiling import announced_compiling
 
 Floats = NDArray[np.float64]
 
@@ -38,6 +39,7 @@ def even_cuts(p: int, depth: int) -> Cuts:
 
 
 @lru_cache(maxsize=32)
+@announced_compiling()
 def cut_law(M: int) -> Floats:
     """P(K = k) of the number of cuts of one cell, up to where the rest is negligible."""
     law = np.empty(int(degrees(np.array([harmonic(M - 1)]), M - 1)[0]) + 1)
@@ -73,6 +75,7 @@ def mix_points(z: Floats, cuts: Cuts) -> Floats:
     return mix(z, cuts, survive)
 
 
+@announced_compiling()
 def mix(points: NDArray[Any], cuts: Cuts, survive: Callable[[NDArray[Any]], Floats]) -> Floats:
     """Expectation over the cuts of prod_j survival_j(k_j), by blocks; `survive` gives (p, cuts, rows) for (p, rows)."""
     factor = cuts.law * factorial(np.arange(len(cuts.law)))

@@ -36,8 +36,10 @@ from kernelforest.cell_cuts import (
     mix,
     mix_points,
 )
+from kernelforest.compiling import announced_compiling
 
 Floats = NDArray[np.float64]
+MOST_LEAVES = 10**8  # for the exact kernel, which takes time in proportion; approximations take any number
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,6 +52,7 @@ class Partition:
     lower: Floats  # (M, p) faces of the leaves
     upper: Floats  # (M, p)
 
+    @announced_compiling()
     def leaves(self, points: ArrayLike) -> NDArray[np.int64]:
         """Number of the leaf that holds each point of shape (..., p).
 
@@ -144,6 +147,7 @@ def naive_weights(S: int, W: int, mtry: int, M: int) -> Floats:
 # ---- simulation ----
 
 
+@announced_compiling()
 def sample_partition(S: int, W: int, mtry: int, M: int, *, seed: int = 0) -> Partition:
     """Draw one tree of the naive forest.
 
@@ -174,6 +178,7 @@ def sample_partition(S: int, W: int, mtry: int, M: int, *, seed: int = 0) -> Par
     return Partition(room.feature, room.cut, room.left, room.lower, room.upper)
 
 
+@announced_compiling()
 def monte_carlo_kernel(
     z: ArrayLike,
     S: int,
@@ -244,12 +249,13 @@ def translation_error(
 def exact_kernel(z: ArrayLike, S: int, W: int, mtry: int, M: int) -> Floats:
     """The kernel K(0, z) of the naive forest, exact to about 1e-13.
 
-    `z` are points of the cube, (..., p) with the strong features first.
+    `z` are points of the cube, (..., p) with the strong features first. The first call with an M takes time in proportion to
+    it, up to a minute for the 1e8 that are allowed; `poisson_kernel` takes any M.
 
     >>> exact_kernel([[0.25, 0.9], [1.0, 0.0]], S=1, W=1, mtry=2, M=2)  # one cut along the first feature
     array([0.75, 0.  ])
     """
-    chance, law = _chances(S, W, mtry), cut_law(_check_integer("M", M, 1))
+    chance, law = _chances(S, W, mtry), cut_law(_check_integer("M", M, 1, MOST_LEAVES))
     cuts = Cuts(chance, degrees(chance * harmonic(M - 1), len(law) - 1), law)
     return mix_points(_read_points("z", z, S + W), cuts)
 

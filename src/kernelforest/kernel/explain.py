@@ -144,8 +144,8 @@ class Explanation:
         return parts + ([f"the kernel is narrowest in {', '.join(self.narrowest)}"] if self.narrowest else [])
 
     def _is_positive(self) -> bool:
-        """Whether the classes are 0 and 1, False and True or -1 and 1: then the second needs no name."""
-        return self.classes in ((0, 1), (-1, 1))
+        """Whether this is the second of the classes 0 and 1, False and True or -1 and 1: it needs no name."""
+        return self.classes in ((0, 1), (-1, 1)) and self.target == 1
 
 
 class Shared(NamedTuple):
@@ -171,7 +171,9 @@ def explain(kernel: ForestKernel, x0: Any, label: Any, aggregate: str, fill: str
     if not training.values.shape[1]:
         raise ValueError("y_train was not given to from_model, so there is no estimate to explain")
     if training.classes is None and training.values.shape[1] > 1:
-        raise ValueError(f"explain needs one target, the forest has {training.values.shape[1]}: explain them one by one")
+        raise ValueError(
+            f"explain needs one target, the forest has {training.values.shape[1]}: give from_model one column of y_train"
+        )
     points, shared = _vote(kernel, x0, aggregate, fill)
     shares = points.weight @ training.values[points.rows]
     correct = training.correct if training.correct is not None and training.correct.words(meant) else None

@@ -39,7 +39,9 @@ FORESTS = (RandomForestClassifier, RandomForestRegressor, ExtraTreesClassifier, 
 BAGS = (BaggingClassifier, BaggingRegressor)
 TREES = (DecisionTreeClassifier, DecisionTreeRegressor)
 # before 1.8 trees put some rows with missing values in other leaves than apply: scikit-learn issue 32178
-MISPLACED_GAPS = tuple(int(part) for part in sklearn.__version__.split(".")[:2]) < (1, 8)
+_VERSION = tuple(int(part) for part in sklearn.__version__.split(".")[:2])
+MISPLACED_GAPS = _VERSION < (1, 8)
+DRAWN_BY_WEIGHT = _VERSION >= (1, 9)  # bootstrap samples
 ACCEPTED = (
     "a fitted RandomForest, ExtraTrees, Bagging of decision trees or DecisionTree of scikit-learn, a model or Booster of "
     "LightGBM or XGBoost, a KernelForestClassifier, or a pair (leaves_train, apply_function)"
@@ -60,6 +62,8 @@ class Source:
     samples: list[NDArray[Any]] | None = None  # numbers of the rows that each of them drew
     n_draws: int | None = None  # that each of them must have drawn; None: any number of rows, max_samples was set
     others: tuple[str, ...] = ()  # why its predictions are no averages of labels with the weights of the kernel
+    unweighed: tuple[str, ...] = ()  # the same, if no weights are given
+    opens_sparse: bool = True  # whether a sparse row and the same row made dense are one
 
 
 def training_from(
@@ -68,13 +72,14 @@ def training_from(
     """Describe somebody else's forest; see `ForestKernel.from_model`."""
     threads = read_threads(n_jobs)
     source = _source(fitted, threads)
-    if source.others:
-        warn(f"weighted averages of labels will differ from predict: {'; '.join(source.others)}", stacklevel=3)
+    others = source.others + (source.unweighed if weight is None else ())
+    if others:
+        warn(f"weighted averages of labels will differ from predict: {'; '.join(others)}", stacklevel=3)
     names = _column_names(X_train) or source.names
     route = _checked_route(source, names, X_train)
     raw = _training_leaves(source, route, X_train)
     masses = _named("weight", read_weights, weight, len(raw))
-    read, matrix = _readers(X_train)
+    read, matrix = _readers(X_train, source.opens_sparse)
     if MISPLACED_GAPS and source.trees and read is not None and np.isnan(matrix()).any():
         source = replace(source, trees=())
     draws = _draws(source, raw, masses)
@@ -169,6 +174,7 @@ def _from_sklearn(fitted: Any, threads: int) -> Source:
         samples,
         len(samples[0]) if samples is not None and fitted.max_samples is None else None,
         tuple(_other_predictions(fitted, trees[0])),
+        tuple(_class_weights(fitted)),
     )
 
 
@@ -180,6 +186,16 @@ def _other_predictions(fitted: Any, tree: Any) -> Iterator[str]:
         yield "monotonic_cst moves the values of leaves into order"
     if getattr(fitted, "class_weight", None) == "balanced_subsample" and fitted.bootstrap:
         yield "class_weight='balanced_subsample' weighs classes differently in each tree"
+    if tree is not fitted and getattr(tree, "class_weight", None) is not None:
+        yield "class_weight of the trees weighs classes, differently in each tree if it is 'balanced'"
+
+
+def _class_weights(fitted: Any) -> Iterator[str]:
+    """Class weights that only the one who fitted the forest can repeat."""
+    weights, bootstrap = getattr(fitted, "class_weight", None), getattr(fitted, "bootstrap", False)
+    is_told = bootstrap and (DRAWN_BY_WEIGHT or weights == "balanced_subsample")  # by the draws, or by a warning of its own
+    if weights is not None and not is_told:
+        yield f"class_weight={weights!r} weighs classes: give weight=, for each row that of its class"
 
 
 def _subsets(fitted: Any, width: int) -> list[NDArray[Any]] | None:
@@ -255,6 +271,7 @@ def _from_xgboost(fitted: Any, threads: int) -> Source:
         None if booster.feature_names is None else tuple(booster.feature_names),
         getattr(fitted, "classes_", None) if model else None,
         not is_classifier(fitted) if model else None,
+        opens_sparse=False,
     )
 
 
@@ -365,11 +382,15 @@ def _targets(y_train: Any, source: Source, n_rows: int) -> tuple[NDArray[np.floa
     return np.eye(len(classes))[[place[label] for label in found]], classes
 
 
-def _readers(X_train: Any) -> tuple[Callable[[Any], NDArray[np.float64]] | None, Callable[[], NDArray[np.float64]]]:
+def _readers(
+    X_train: Any, opens_sparse: bool
+) -> tuple[Callable[[Any], NDArray[np.float64]] | None, Callable[[], NDArray[np.float64]]]:
     """How to read a user's table as numbers, and the training table read so."""
     if X_train is None:
         return None, _no_table
     if hasattr(X_train, "toarray"):
+        if not opens_sparse:
+            return None, _no_dense_table
         return None, lambda: np.asarray(X_train.toarray(), dtype=np.float64)
     schema = read_schema(X_train)
 
@@ -381,6 +402,13 @@ def _readers(X_train: Any) -> tuple[Callable[[Any], NDArray[np.float64]] | None,
 
 def _no_table() -> NDArray[np.float64]:
     raise ValueError("X_train was not given, so the features of the training rows are not known")
+
+
+def _no_dense_table() -> NDArray[np.float64]:
+    raise TypeError(
+        "XGBoost takes what a sparse table leaves out for missing, and zeros of a dense row for zeros: to ask about points, "
+        "fit it on a dense table with NaN there"
+    )
 
 
 def _named(name: str, read: Callable[..., Any], value: Any, *args: Any, **options: Any) -> Any:

@@ -35,7 +35,8 @@ def members(
     size = index_bytes(n_members, n_leaves, weighed=counts is not None or weight is not None)
     instead = "grow fewer trees, or ask for voting_points(x0) of single rows, which need no index"
     check_room(size, f"an index of {n_members:,} rows of {n_leaves:,} leaves", instead)
-    index: pairs.Index = pairs.index_rows(leaves, n_leaves + 1, training.trees, counts, weight)
+    with announced_compiling():
+        index: pairs.Index = pairs.index_rows(leaves, n_leaves + 1, training.trees, counts, weight)
     return index._replace(starts=index.starts[:-1], totals=index.totals[:-1])
 
 

@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array
 
 from kernelforest._engine import pairs
+from kernelforest.compiling import announced_compiling
 from kernelforest.data import check_choice
 from kernelforest.kernel import shape
 from kernelforest.kernel.explain import Explanation, VotingPoints, explain, voting_points
@@ -164,7 +165,8 @@ class ForestKernel:
         if kind == "oob":
             right = pack_bits(self._counts == 0)
             left = right if X is None else np.full((K.shape[0], right.shape[1]), ~np.uint64(0))
-            pairs.divide_by_common_trees(K.indptr, K.indices, K.data, left, right, self._training.tree_weights)
+            with announced_compiling():
+                pairs.divide_by_common_trees(K.indptr, K.indices, K.data, left, right, self._training.tree_weights)
         if KINDS[kind].bounded and K.data.max(initial=0.0) > 1.0:  # sums of shares round to a little more
             np.minimum(K.data, 1.0, out=K.data)
         return K.toarray() if dense else K
@@ -204,11 +206,11 @@ class ForestKernel:
         table = numbers.reshape(self.n_rows, -1)
         aggregate, fill = self._training.estimate(aggregate, fill)
         index = self._index(fill)
-        sums = np.zeros((self._training.n_leaves, table.shape[1]))
-        pairs.sum_by_leaf(index, table, sums)
-        leaves = self._leaves(X)
+        sums, leaves = np.zeros((self._training.n_leaves, table.shape[1])), self._leaves(X)
         out, mass = np.zeros((len(leaves), table.shape[1])), np.zeros(len(leaves))
-        pairs.average_rows(leaves, self._training.factors, sums, index.totals, aggregate == "mean", out, mass)
+        with announced_compiling():
+            pairs.sum_by_leaf(index, table, sums)
+            pairs.average_rows(leaves, self._training.factors, sums, index.totals, aggregate == "mean", out, mass)
         weight = self._training.row_weights
         out[mass == 0] = (weight / weight.sum()) @ table
         mass[mass == 0] = 1.0
@@ -221,7 +223,7 @@ class ForestKernel:
         A training row is not its own neighbour. Fewer than k similar rows are filled up with -1 and 0.
         """
         most = self.n_rows - (X is None)
-        if not isinstance(k, Integral) or not 1 <= k <= most:
+        if not isinstance(k, Integral) or isinstance(k, bool) or not 1 <= k <= most:
             raise ValueError(f"k must be an integer from 1 to {most}, the number of other rows, got {k!r}")
         if kind in ("oob", "path"):
             raise ValueError(f"kind={kind!r} has no nearest rows by tree counts; take them from matrix(kind={kind!r})")
