@@ -12,7 +12,6 @@ import argparse
 import sys
 import warnings
 from collections.abc import Callable, Sequence
-from functools import partial
 from unittest.mock import patch
 
 import numpy as np
@@ -24,7 +23,7 @@ from kernelforest import KernelForestClassifier
 from kernelforest.scoring import Sample
 from quality_data import Side, Split, seed_of
 from quality_report import mean
-from quality_rivals import OURS, THREADS, calibrated_shares, fitted_shares, forest
+from quality_rivals import OURS, THREADS, fitted_shares, forest
 from tables import say, table
 
 Array = NDArray[np.float64]
@@ -62,8 +61,6 @@ METHODS: dict[str, Callable[[Split], Array]] = {
     OURS: ours,
     "blind": blind,
     "rf": lambda split: fitted_shares(forest(split.seed), split, "dummies"),
-    "rf_sigmoid": partial(calibrated_shares, "sigmoid"),
-    "rf_isotonic": partial(calibrated_shares, "isotonic"),
     "hgb": lambda split: fitted_shares(HistGradientBoostingClassifier(random_state=split.seed), split, "native"),
 }
 
@@ -82,8 +79,8 @@ def excess(method: str, split: Split) -> float:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run, and print a table."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--reps", type=int, default=5)
-    parser.add_argument("--rows", type=int, default=60_000)
+    parser.add_argument("--reps", type=int, default=6)
+    parser.add_argument("--rows", type=int, default=40_000)
     options = parser.parse_args(arguments)
     found: dict[str, list[float]] = {name: [] for name in METHODS}
     hits = 0

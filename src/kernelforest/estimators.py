@@ -57,7 +57,7 @@ class KernelForestClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         their number or a third of it (both rounded up), or all of them, which is bagging. A feature that is constant in
         a node does not use up a draw.
     leaf_size : "auto" or int
-        A node of at most this many in-bag rows is not split. Together with mtry this is the bandwidth of the kernel. "auto"
+        A node of at most this many in-bag draws is not split. Together with mtry this is the bandwidth of the kernel. "auto"
         reads the same trees at several leaf sizes, each with a weight by how well it did; with `max_leaf_nodes` it is 1.
     aggregate : "auto", "proximity", "mean" or "vote"
         How trees are combined. "vote": each tree votes for the largest class of its leaf, ties split. "mean": each tree
