@@ -363,3 +363,22 @@ def test_rows_with_equal_values_share_a_merged_code():
     columns = code_table(x)
     assert len(set(columns.codes[0][x[:, 0] == 5000.0])) == 1
     np.testing.assert_array_equal(columns.codes[0] == MISSING, np.isnan(x[:, 0]))
+
+
+@pytest.mark.parametrize("name", ["Int64", "UInt8", "boolean", "int64[pyarrow]", "bool[pyarrow]"])
+def test_labels_of_pandas_that_have_no_gaps_stay_integers_and_booleans(name):
+    y = pd.Series([0, 1, 1, 0], dtype="int64").astype(name)
+    found = read_labels(y)
+    assert found.classes.dtype.kind == ("b" if "bool" in name else "u" if name == "UInt8" else "i")
+    assert found.codes.tolist() == [0, 1, 1, 0]
+    y.iloc[2] = pd.NA
+    with pytest.raises(ValueError, match="y must have no missing values, got 1 of them, the first at row 2"):
+        read_labels(y)
+
+
+def test_masked_labels_are_missing():
+    y = np.ma.masked_array([0, 1, 1, 0], [False, True, False, True])
+    with pytest.raises(ValueError, match="y must have no missing values, got 2 of them, the first at row 1"):
+        read_labels(y)
+    y.mask = False
+    assert read_labels(y).classes.tolist() == [0, 1]

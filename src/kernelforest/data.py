@@ -117,8 +117,8 @@ def read_labels(y: Any) -> Labels:
         raise ValueError("This estimator requires y to be passed, but the target y is None")
     if isinstance(y, list | tuple) and any(isinstance(v, str) for v in y):
         y = np.array(y, dtype=object)  # so that a number or a gap among text does not become text
-    values = column_or_1d(y, warn=True)
-    gaps = _is_missing(values)
+    values = column_or_1d(_plain_labels(y), warn=True)
+    gaps = np.ma.getmaskarray(y) if isinstance(y, np.ma.MaskedArray) else _is_missing(values)
     if gaps.any():
         raise ValueError(
             f"y must have no missing values, got {int(gaps.sum())} of them, the first at row {int(gaps.argmax())}"
@@ -134,6 +134,12 @@ def read_labels(y: Any) -> Labels:
     check_classification_targets(values)
     classes, codes = np.unique(values, return_inverse=True)
     return Labels(classes, codes.astype(np.int32))
+
+
+def _plain_labels(y: Any) -> Any:
+    """Integers and booleans of pandas that could have gaps, but have none, as numpy's and not as floats."""
+    plain = getattr(getattr(y, "dtype", None), "numpy_dtype", None)
+    return y.to_numpy(dtype=plain) if plain is not None and plain.kind in "iub" and not y.isna().any() else y
 
 
 def read_weights(sample_weight: ArrayLike | None, n_rows: int) -> NDArray[np.float64] | None:
