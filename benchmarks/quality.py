@@ -28,6 +28,7 @@ from tables import say
 
 SIZES = (250, 500)
 REPS = {"simulated": 100, "real": 50, "cost": quality_cost.REPS}
+NAMES = {**{experiment: tuple(each) for experiment, each in METHODS.items()}, "cost": quality_cost.METHODS}
 SETS = {"simulated": SIMULATED, "real": REAL, "cost": quality_cost.SETS}
 GRID_REPS = 40
 GRID_TURNS = (4, 12, 20, 28, 36, 44)  # a search on a large set takes minutes: its repetitions come with these of the others
@@ -52,7 +53,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Read the command line and run what it asks for."""
     options = command_line().parse_args(arguments)
     deadline = time.monotonic() + 60.0 * options.minutes
-    wanted = list(METHODS) if options.what == "all" else [each for each in METHODS if each == options.what]
+    wanted = list(NAMES) if options.what == "all" else [each for each in NAMES if each == options.what]
     for experiment in wanted:
         if options.again:
             forget_chosen(experiment, options)
@@ -65,9 +66,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def command_line() -> argparse.ArgumentParser:
     """Describe the options."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("what", nargs="?", default="all", choices=[*METHODS, "report", "all"])
+    parser.add_argument("what", nargs="?", default="all", choices=[*NAMES, "report", "all"])
     parser.add_argument("--reps", type=int, help="repetitions, if not those of the report")
-    parser.add_argument("--methods", type=among({name for each in METHODS.values() for name in each}), metavar="NAME,...")
+    parser.add_argument("--methods", type=among({name for each in NAMES.values() for name in each}), metavar="NAME,...")
     parser.add_argument("--sets", type=among({name for each in SETS.values() for name in each}), metavar="NAME,...")
     parser.add_argument("--minutes", type=float, default=1e6, help="begin nothing new after this time")
     parser.add_argument("--again", action="store_true", help="first forget what is kept of the methods and sets named")
@@ -91,7 +92,7 @@ def chosen_tasks(experiment: str, options: argparse.Namespace) -> list[Task]:
     """The tasks that the command line asks for, the most valuable first."""
     reps = REPS[experiment] if options.reps is None else options.reps
     names = [name for name in SETS[experiment] if options.sets is None or name in options.sets]
-    methods = [name for name in METHODS[experiment] if options.methods is None or name in options.methods]
+    methods = [name for name in NAMES[experiment] if options.methods is None or name in options.methods]
     makers = {"simulated": simulated_tasks, "real": real_tasks, "cost": cost_tasks}
     return [task for task in makers[experiment](reps, names, methods) if runs_here(task.method)]
 

@@ -29,9 +29,10 @@ SEARCHES = ("1d-sparse", "tic", "australian", "spam", "splice")  # against the g
 SETS = (*FITS, "tic", "australian")
 SEARCH_REPS = {"tic": 3, "australian": 3}  # elsewhere once: a search takes minutes
 LEAST = "rf_grid_least"  # where a search would take hours
+METHODS = (OURS, "rf", "rf_grid", LEAST)
 N_SPARSE = 1_000
 WARM_ROWS = 2_000
-__all__ = ["FITS", "GRID", "LARGE", "LEAST", "REPS", "SEARCHES", "SETS", "plan", "run"]
+__all__ = ["FITS", "GRID", "LARGE", "LEAST", "METHODS", "REPS", "SEARCHES", "SETS", "plan", "run"]
 
 
 def plan(reps: int, names: Sequence[str], methods: Sequence[str]) -> Iterator[tuple[str, int, str]]:

@@ -145,9 +145,9 @@ def grid_search(seed: int, trees: int) -> GridSearchCV:
     )
 
 
-def grid_forest(split: Split, trees: int = SEARCH_TREES) -> Probabilities:
+def grid_forest(split: Split) -> Probabilities:
     """scikit-learn's forest with the best mtry and leaf size of a grid, fitted again with all its trees."""
-    search = grid_search(split.seed, trees).fit(split.train.dummies, split.train.y)
+    search = grid_search(split.seed, SEARCH_TREES).fit(split.train.dummies, split.train.y)
     return fitted(forest(split.seed, **search.best_params_), split, "dummies")
 
 
@@ -194,7 +194,6 @@ COLUMN_METHODS: dict[str, Method] = {name: partial(column, settings) for name, s
 METHODS: dict[str, dict[str, Method]] = {
     "simulated": {OURS: ours, **COLUMN_METHODS, "lightgbm": tuned_lightgbm},
     "real": {OURS: ours, **BOOSTED_METHODS, **FOREST_METHODS},
-    "cost": {OURS: ours, "rf": plain_forest, "rf_grid": partial(grid_forest, trees=TREES), "rf_grid_least": grid_forest},
 }
 
 

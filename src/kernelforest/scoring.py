@@ -80,8 +80,6 @@ def sample_rows(
     >>> some, weight, worth = sample_rows(np.arange(len(hits)), hits.astype(int), np.ones(len(hits)), 8000, seed=0)
     >>> len(some), int(hits[some].sum()), round(float(weight[hits[some]].sum() / weight.sum()), 6), round(worth)
     (8000, 1000, 0.001, 109)
-
-    What they are worth is the information about a shift of all log odds, 1 / (1 / hits + 1 / misses) for two classes.
     """
     order = np.random.default_rng(seed).permutation(rows)
     some = order[:most]
@@ -96,10 +94,14 @@ def sample_rows(
     place = np.empty(len(order), np.int64)  # of a row among those of its class
     place[by_class] = np.arange(len(order)) - np.repeat(np.cumsum(total) - total, total)
     some = order[place < (np.maximum(found, wanted) - taken)[labels[order]]]
-    counts = np.bincount(labels[some], minlength=len(total))
     whole, part = (np.bincount(labels[each], weight[each], len(total)) for each in (order, some))
-    factor = np.divide(whole, part, out=np.zeros(len(total)), where=counts > 0)
-    share = whole / whole.sum()
+    factor = np.divide(whole, part, out=np.zeros(len(total)), where=part > 0)
+    worth = _worth(whole / whole.sum(), np.bincount(labels[some], minlength=len(total)))
+    return Sample(some, weight[some] * factor[labels[some]], worth)
+
+
+def _worth(share: NDArray[np.float64], counts: NDArray[np.integer]) -> float:
+    """How many rows drawn blindly tell as much about a shift of all log odds as one row of a sample with these counts."""
     away = 1.0 - 2.0 * share + share @ share  # squared distance of a label from the shares
-    noise = np.divide(share**2 * away, counts, out=np.zeros(len(total)), where=counts > 0)
-    return Sample(some, weight[some] * factor[labels[some]], float(share @ away / noise.sum() / len(some)))
+    noise = np.divide(share**2 * away, counts, out=np.zeros(len(share)), where=counts > 0)
+    return float(share @ away / noise.sum() / counts.sum())

@@ -53,7 +53,7 @@ class Line(NamedTuple):
 
 @allocating
 def index_rows(leaves, n_leaves, trees, counts, weight):
-    """Sort training rows by leaf. Rows that a tree counts zero times, or that weigh nothing, are left out.
+    """Sort rows by leaf. Rows that a tree counts zero times, that weigh nothing, or that are in no leaf (-1), are left out.
 
     `trees` is the tree of each column of leaves; `counts` is (trees, rows) or None.
     """
@@ -61,8 +61,9 @@ def index_rows(leaves, n_leaves, trees, counts, weight):
     starts = np.zeros(n_leaves + 1, np.int64)
     for t in range(n_trees):
         for i in range(n):
-            if (counts is None or counts[trees[t], i] > 0) and (weight is None or weight[i] > 0.0):
-                starts[leaves[i, t] + 1] += 1
+            leaf = leaves[i, t]
+            if leaf >= 0 and (counts is None or counts[trees[t], i] > 0) and (weight is None or weight[i] > 0.0):
+                starts[leaf + 1] += 1
     for leaf in range(n_leaves):
         starts[leaf + 1] += starts[leaf]
     at = starts[:-1].copy()
@@ -72,8 +73,8 @@ def index_rows(leaves, n_leaves, trees, counts, weight):
     totals = np.zeros(n_leaves)
     for t in range(n_trees):
         for i in range(n):
-            if (counts is None or counts[trees[t], i] > 0) and (weight is None or weight[i] > 0.0):
-                leaf = leaves[i, t]
+            leaf = leaves[i, t]
+            if leaf >= 0 and (counts is None or counts[trees[t], i] > 0) and (weight is None or weight[i] > 0.0):
                 members[at[leaf]] = i
                 m = 1.0
                 if counts is not None:

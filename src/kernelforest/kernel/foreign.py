@@ -38,8 +38,8 @@ from kernelforest.kernel.training import Training
 FORESTS = (RandomForestClassifier, RandomForestRegressor, ExtraTreesClassifier, ExtraTreesRegressor)
 BAGS = (BaggingClassifier, BaggingRegressor)
 TREES = (DecisionTreeClassifier, DecisionTreeRegressor)
-# before 1.8 trees put some rows with missing values in other leaves than apply: scikit-learn issue 32178
 _VERSION = tuple(int(part) for part in sklearn.__version__.split(".")[:2])
+# before 1.8 trees put some rows with missing values in other leaves than apply: scikit-learn issue 32178
 MISPLACED_GAPS = _VERSION < (1, 8)
 DRAWN_BY_WEIGHT = _VERSION >= (1, 9)  # bootstrap samples
 ACCEPTED = (

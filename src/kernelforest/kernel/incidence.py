@@ -28,16 +28,14 @@ def members(
     others: NDArray[np.int32] | None = None,
 ) -> pairs.Index:
     """Rows of each leaf, counted as often as a tree drew them; the training rows, unless leaves of others are given."""
-    n_leaves = training.n_leaves
-    # others may be where no training row is (-1): they are put into one leaf more, which nobody asks for
-    leaves = training.leaves if others is None else np.where(others < 0, np.int32(n_leaves), others)
+    n_leaves, leaves = training.n_leaves, training.leaves if others is None else others
     n_members = leaves.size if counts is None else int(np.count_nonzero(counts, axis=1)[training.trees].sum())
     size = index_bytes(n_members, n_leaves, weighed=counts is not None or weight is not None)
     instead = "grow fewer trees, or ask for voting_points(x0) of single rows, which need no index"
     check_room(size, f"an index of {n_members:,} rows of {n_leaves:,} leaves", instead)
     with announced_compiling():
-        index: pairs.Index = pairs.index_rows(leaves, n_leaves + 1, training.trees, counts, weight)
-    return index._replace(starts=index.starts[:-1], totals=index.totals[:-1])
+        index: pairs.Index = pairs.index_rows(leaves, n_leaves, training.trees, counts, weight)
+    return index
 
 
 def multiply(
