@@ -6,6 +6,7 @@ import io
 import pickle
 import subprocess
 import sys
+import warnings
 from datetime import time
 
 import joblib
@@ -18,11 +19,13 @@ from sklearn.cluster import DBSCAN
 from sklearn.datasets import load_iris
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.exceptions import NotFittedError
+from sklearn.metrics.pairwise import laplacian_kernel
 
 from kernelforest import ForestKernel, KernelForestClassifier
 from kernelforest.analytic import Ruler, average_profiles, fit_cuts, fit_naive
 from kernelforest.data import read_class_weight, read_groups, read_labels
-from kernelforest.displays import ReliabilityDisplay
+from kernelforest.displays import LevelSetsDisplay, ReliabilityDisplay, VotingPointsDisplay
+from kernelforest.regression import KernelRegression
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(150, 3))
@@ -318,3 +321,77 @@ def test_a_category_does_not_change_how_well_a_naive_forest_fits():
     profile, count = average_profiles(training, training.matrix()[:20], rulers, found.u)
     assert np.isnan(found.weights).tolist() == [False] * 3 + [True] * 3
     assert found.r2 == pytest.approx(fit_cuts(found.u, profile[:3], count[:3])[1])
+
+
+# ---- what belongs to the user stays the user's ----
+
+
+def test_a_fitted_model_does_not_depend_on_arrays_of_the_user():
+    weight = RNG.uniform(0.5, 2.0, 150)
+    rules = {"fill": "all", "leaf_size": 20, "random_state": 0}
+    kept, given = weight.copy(), weight.copy()
+    models = [KernelForestClassifier.untuned(30, **rules).fit(X, Y, w) for w in (kept, given)]
+    given[:] = np.where(Y == 1, 9.0, 0.1)
+    np.testing.assert_array_equal(*(model.predict_proba(X) for model in models))
+    np.testing.assert_array_equal(*(model.oob_proba_ for model in models))
+    models[1].oob_proba_[:] = 0.5
+    assert models[0].oob_score_ == models[1].oob_score_
+
+
+@pytest.mark.parametrize("change", ["weights", "rows"])
+def test_a_smoother_does_not_depend_on_arrays_of_the_user(change):
+    rows, weights = X.copy(), np.ones(3)
+    model = KernelRegression(weights=weights) if change == "weights" else KernelRegression(laplacian_kernel)
+    before = model.fit(rows, Y).predict_proba(X)
+    (weights if change == "weights" else rows)[:] = 0.0
+    np.testing.assert_array_equal(model.predict_proba(X), before)
+
+
+def test_the_scale_of_a_column_does_not_matter_however_small_or_large():
+    scaled = X * [1.0, 1e-170, 1e170]
+    model = KernelRegression(weights="scale", bandwidth=0.5)
+    same, moved = (model.fit(table, Y).predict_proba(table) for table in (X, scaled))
+    np.testing.assert_allclose(moved, same, rtol=1e-9)
+
+
+def test_a_prior_of_pandas_is_read_by_its_labels():
+    y = np.where(X[:, 0] > -1.0, "well", "sick")
+    shares = pd.Series(y).value_counts(normalize=True)
+    assert shares.index.tolist() == ["well", "sick"]
+    plain, same = (small(prior=prior).fit(X, y).predict_proba(X) for prior in (None, shares))
+    np.testing.assert_allclose(same, plain, atol=1e-12)
+    with pytest.raises(ValueError, match="prior must name classes of y, got 0"):
+        small(prior=pd.Series([0.3, 0.7])).fit(X, y)
+
+
+def test_categories_that_are_booleans_stay_booleans():
+    assert small().fit(X, pd.Series(Y == 1).astype("category")).classes_.tolist() == [False, True]
+
+
+def test_rows_of_weight_zero_are_calibrated_out_of_bag():
+    weight = np.where(np.arange(150) < 30, 0.0, 1.0)
+    model = KernelForestClassifier(60, calibration="sigmoid", random_state=0).fit(X, Y, weight)
+    np.testing.assert_allclose(model.oob_proba_[:30], model.predict_proba(X[:30]), rtol=1e-9)
+
+
+def test_a_row_with_a_gap_has_no_place_among_voting_points():
+    frame = pd.DataFrame(X, columns=list("abc")).assign(word=RNG.choice(list("xyz"), 150))[["word", "a", "b", "c"]]
+    frame.loc[::5, ["b", "c"]] = np.nan
+    kernel = small().fit(frame, Y).kernel_
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        shown = VotingPointsDisplay.from_kernel(kernel, frame[1:2], features=("a", "b")).plot()
+        shown.figure_.canvas.draw()
+    assert sum(len(dots.get_offsets()) for dots in shown.ax_.collections) == 120
+
+
+def test_level_sets_choose_two_features_that_are_numbers():
+    frame = pd.DataFrame({"word": RNG.choice(list("xyz"), 150), "a": X[:, 0], "b": X[:, 1]})
+    frame.loc[0, "b"] = np.nan
+    shown = LevelSetsDisplay.from_kernel(small().fit(frame, Y).kernel_, frame[:1])
+    assert set(shown.sets.names) == {"a", "b"}
+
+
+def test_a_weight_that_is_masked_is_refused():
+    with pytest.raises(ValueError, match="sample_weight must be finite, got nan at row 2"):
+        small().fit(X, Y, np.ma.array(np.ones(150), mask=np.arange(150) == 2))

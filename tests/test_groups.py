@@ -88,7 +88,8 @@ def test_estimates_with_groups_follow_the_definition(weighted):
     groups = np.random.default_rng(0).integers(0, 12, 50)
     weights = np.random.default_rng(1).integers(0, 4, 50).astype(float) if weighted else np.ones(50)
     model = fit(table.X, table.y, groups, weights, categorical_features=table.categorical, leaf_size=4)
-    training, draws = table.training(weights, 3), model.inbag_counts_
+    training, counts = table.training(weights, 3), model.inbag_counts_
+    draws = np.array([counts[groups == g].max(axis=0) for g in groups])  # a row without weight is seen with its group
     for aggregate in oracle.AGGREGATES:
         expected = oracle.probabilities(model.forest_, table.X, training, draws, aggregate, "inbag")
         np.testing.assert_allclose(model.predict_proba(table.X, aggregate), expected, rtol=1e-9, atol=1e-12)
@@ -160,6 +161,23 @@ def test_rows_of_weight_zero_are_never_drawn_nor_do_their_groups_count():
     units = np.array([counts[seen & (groups == g)][0] for g in np.unique(groups[seen])])
     assert len(units) == 30
     np.testing.assert_array_equal(units.sum(axis=0), 30)
+
+
+def test_rows_of_weight_zero_are_out_of_bag_only_where_their_group_is():
+    X, y, groups = repeated(n_groups=60)
+    weight = np.where(np.arange(len(y)) % 4 == 0, 0.0, 1.0)
+    weight[groups == 3] = 0.0
+    model = fit(X, y, groups, weight, n_estimators=100)
+    counts, drawn = model.forest_.draws(), model.inbag_counts_
+    assert not drawn[weight == 0].any()
+    for g in np.unique(groups):
+        mine = counts[:, groups == g]
+        np.testing.assert_array_equal((mine == 0).all(axis=1), (mine == 0).any(axis=1))
+    told = model.oob_proba_[np.arange(len(y)), y]
+    assert abs(told[weight == 0].mean() - told[weight > 0].mean()) < 0.1  # each group is a coin: nothing can be known
+    matrix = model.kernel_.matrix(kind="inbag", dense=True)
+    assert (matrix >= 0).all()
+    assert not matrix[:, weight == 0].any()
 
 
 def test_tuning_works_with_groups_and_rows_of_weight_zero():
@@ -262,6 +280,9 @@ def test_threads_change_nothing_with_groups():
         (np.where(np.arange(240) == 7, np.nan, 1.0), "groups must have no missing values, got one at row 7"),
         (np.array([None if i == 3 else "a" for i in range(240)], object), "no missing values, got one at row 3"),
         (np.array(["a", 1] * 120, object), "groups must hold values of one kind"),
+        ([*"ab" * 119, "nan", np.nan], "groups must have no missing values, got one at row 239"),
+        (["1", 1] * 120, "groups must hold values of one kind"),
+        (np.ma.array(np.arange(240), mask=np.arange(240) == 5), "groups must have no missing values, got one at row 5"),
     ],
 )
 def test_groups_that_make_no_sense_are_refused(groups, reason):

@@ -115,8 +115,7 @@ def read_labels(y: Any) -> Labels:
     """
     if y is None:
         raise ValueError("This estimator requires y to be passed, but the target y is None")
-    if isinstance(y, list | tuple) and any(isinstance(v, str) for v in y):
-        y = np.array(y, dtype=object)  # so that a number or a gap among text does not become text
+    y = _as_objects(y)
     values = column_or_1d(_plain_labels(y), warn=True)
     gaps = np.ma.getmaskarray(y) if isinstance(y, np.ma.MaskedArray) else _is_missing(values)
     if gaps.any():
@@ -136,8 +135,16 @@ def read_labels(y: Any) -> Labels:
     return Labels(classes, codes.astype(np.int32))
 
 
+def _as_objects(values: Any) -> Any:
+    """A list with text as objects, so that a number or a gap among text does not become text."""
+    mixed = isinstance(values, list | tuple) and any(isinstance(v, str) for v in values)
+    return np.array(values, dtype=object) if mixed else values
+
+
 def _plain_labels(y: Any) -> Any:
-    """Integers and booleans of pandas that could have gaps, but have none, as numpy's and not as floats."""
+    """Categories, and integers and booleans that could have gaps, but have none: pandas' as numpy's, not as floats."""
+    if hasattr(getattr(y, "dtype", None), "categories"):
+        return np.asarray(y)
     plain = getattr(getattr(y, "dtype", None), "numpy_dtype", None)
     return y.to_numpy(dtype=plain) if plain is not None and plain.kind in "iub" and not y.isna().any() else y
 
@@ -146,7 +153,7 @@ def read_weights(sample_weight: ArrayLike | None, n_rows: int) -> NDArray[np.flo
     """Check sample weights; None if there are none or all are equal to one."""
     if sample_weight is None:
         return None
-    weight = np.asarray(sample_weight, dtype=np.float64)
+    weight = np.array(_unmasked(sample_weight), dtype=np.float64)  # a copy: the model keeps it
     if weight.ndim == 0:
         weight = np.full(n_rows, float(weight))
     if weight.shape != (n_rows,):
@@ -181,7 +188,7 @@ def read_groups(groups: Any, n_rows: int) -> NDArray[np.int64] | None:
     """
     if groups is None:
         return None
-    values = np.asarray(groups)
+    values = np.asarray(_unmasked(_as_objects(groups)))
     if values.shape != (n_rows,):
         raise ValueError(f"groups must have shape ({n_rows},), got {values.shape}")
     gaps = _is_missing(values)

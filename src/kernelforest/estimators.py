@@ -277,7 +277,7 @@ class KernelForestClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
     @property
     def oob_proba_(self) -> NDArray[np.float64]:
         """Out-of-bag class probabilities of the training rows, computed on first use."""
-        return self._out_of_bag()[0]
+        return self._out_of_bag()[0].copy()
 
     @property
     def oob_score_(self) -> Scores:
@@ -298,7 +298,7 @@ class KernelForestClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
     def inbag_counts_(self) -> NDArray[np.int32]:
         """How often each tree drew each training row, (n_rows, n_trees)."""
         check_is_fitted(self)
-        return np.ascontiguousarray(self.forest_.draws().T)
+        return np.ascontiguousarray(np.maximum(self.forest_.draws(), 0).T)
 
     @property
     def node_counts_(self) -> NDArray[np.int64]:
@@ -435,7 +435,9 @@ class KernelForestClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
             targets, method = self.forest_.targets, self.calibration_.method
             if method is not None:
                 proba[n_trees == 0] = np.nan  # nothing to be learned from
-                proba = cross_fitted(method, proba, targets.labels, targets.weight, targets.groups)
+                raw, silent = proba, (targets.weight == 0) & (n_trees > 0)  # no map was fitted on these
+                proba = cross_fitted(method, raw, targets.labels, targets.weight, targets.groups)
+                proba[silent] = self.calibration_.calibrator(raw[silent])
                 proba[n_trees == 0] = self.forest_.class_shares
             self._oob = (self._population(proba), n_trees)
         return self._oob

@@ -141,7 +141,7 @@ class Forest:
         return np.asarray(mass / mass.sum())
 
     def draws(self, first: int = 0, stop: int | None = None) -> NDArray[np.int32]:
-        """How often each tree drew each row, (trees, rows); drawn again from the seed."""
+        """How often each tree drew each row, (trees, rows); drawn again from the seed. See `draw_counts`."""
         trees = range(self.first + first, self.first + (self.n_trees if stop is None else stop))
         return draw_counts(trees, self.seed, self.targets, self.limits)
 

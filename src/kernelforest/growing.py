@@ -112,8 +112,8 @@ def make_targets(
     drawable = np.flatnonzero(fill > 0).astype(np.int32)
     if groups is None:
         return Targets(labels, mass, fill, drawable, n_classes)
-    members = np.full(n_rows, -1, np.int32)
-    _, members[drawable], counts = np.unique(groups[drawable], return_inverse=True, return_counts=True)
+    names, counts = np.unique(groups[drawable], return_counts=True)
+    members = np.where(np.isin(groups, names), np.searchsorted(names, groups), -1).astype(np.int32)
     return Targets(labels, mass, fill, np.arange(len(counts), dtype=np.int32), n_classes, members, int(counts.max()))
 
 
@@ -145,14 +145,17 @@ def grow_forest(
 
 
 def draw_counts(trees: Sequence[int], seed: int, targets: Targets, limits: Limits) -> NDArray[np.int32]:
-    """How often each tree drew each row: drawn again from the seed, not stored."""
+    """How often each tree drew each row: drawn again from the seed, not stored.
+
+    Less than zero: a row of weight zero, which did not count, but whose group the tree drew.
+    """
     out = np.empty((len(trees), len(targets.labels)), np.int32)
     with np.errstate(over="ignore"):
         for k, tree in enumerate(trees):
             if targets.groups is None:
                 grow.draw_sample(np.uint64(seed), tree, targets.drawable, limits, out[k])
             else:
-                grow.draw_groups(np.uint64(seed), tree, targets.drawable, targets.groups, limits, out[k])
+                grow.draw_groups(np.uint64(seed), tree, targets.drawable, targets.groups, targets.weight, limits, out[k])
     return out
 
 

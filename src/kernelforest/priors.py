@@ -53,6 +53,8 @@ def read_population(prior: Any, classes: NDArray[Any], shares: Floats, class_wei
 
 
 def _read_shares(prior: Any, classes: NDArray[Any], shares: Floats) -> Floats:
+    if hasattr(prior, "index") and hasattr(prior, "to_dict"):
+        prior = prior.to_dict()  # a series of pandas names its classes; value_counts() has them in another order
     if isinstance(prior, Mapping) and (unknown := [c for c in prior if c not in classes.tolist()]):
         raise ValueError(f"prior must name classes of y, got {unknown[0]!r}, which has no rows")
     values: Any = [prior.get(c, np.nan) for c in classes.tolist()] if isinstance(prior, Mapping) else prior

@@ -184,7 +184,7 @@ def _fit(
     table = np.column_stack([values * mass[:, None], mass])
     if callable(model.kernel) or model.kernel == "precomputed":
         _check_unused(model)
-        return Smoother(model.kernel, table, rows if callable(model.kernel) else None), None
+        return Smoother(model.kernel, table, rows.copy() if callable(model.kernel) else None), None
     kept = np.flatnonzero(mass > 0)  # the nearest row has to count
     weights = _read_feature_weights(model.weights, rows[kept], mass[kept])
     scaled = rows[kept] * weights
@@ -249,9 +249,12 @@ def _read_feature_weights(weights: Any, rows: Floats, mass: Floats) -> Floats:
     if isinstance(weights, str):
         if weights != "scale":
             raise ValueError(f"{law}, got {weights!r}")
+        _, powers = np.frexp(np.abs(rows).max(axis=0))
+        rows = np.ldexp(rows, -powers)  # squares neither overflow nor vanish
         spread = np.sqrt(np.average((rows - np.average(rows, axis=0, weights=mass)) ** 2, axis=0, weights=mass))
-        return np.asarray(np.divide(1.0, spread, out=np.zeros_like(spread), where=np.ptp(rows, axis=0) > 0))
-    factors = np.asarray(weights, dtype=np.float64)
+        factors = np.divide(1.0, spread, out=np.zeros_like(spread), where=np.ptp(rows, axis=0) > 0)
+        return np.asarray(np.minimum(np.ldexp(factors, -powers), np.finfo(np.float64).max))
+    factors = np.array(weights, dtype=np.float64)
     if factors.shape != (rows.shape[1],):
         raise ValueError(f"{law}, got shape {factors.shape}")
     wrong = ~((factors >= 0.0) & (factors < np.inf))

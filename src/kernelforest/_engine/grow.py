@@ -140,12 +140,16 @@ def draw_sample(seed, tree, drawable, limits, draws):
 
 
 @allocating
-def draw_groups(seed, tree, drawable, groups, limits, draws):
-    """Count how often each row is drawn for this tree when the rows of a group are drawn together, or not at all."""
+def draw_groups(seed, tree, drawable, groups, weight, limits, draws):
+    """Count how often each row is drawn for this tree when the rows of a group are drawn together, or not at all.
+
+    A row of weight zero does not count, but the tree has seen its group: its count is negative.
+    """
     by_group = np.empty(drawable[-1] + 1, draws.dtype)
     key = draw_sample(seed, tree, drawable, limits, by_group)
     for row in range(draws.shape[0]):
-        draws[row] = by_group[groups[row]] if groups[row] >= 0 else 0
+        count = by_group[groups[row]] if groups[row] >= 0 else 0
+        draws[row] = count if weight[row] > 0 else -count
     return key
 
 
@@ -939,7 +943,7 @@ def grow_trees(first, stop, seed, columns, targets, limits, scratch, draft, leve
         if groups is None:
             key = draw_sample(seed, tree, targets.drawable, limits, draws)
         else:
-            key = draw_groups(seed, tree, targets.drawable, groups, limits, draws)
+            key = draw_groups(seed, tree, targets.drawable, groups, targets.weight, limits, draws)
         m, total = 0, 0
         for row in range(n):
             if draws[row] > 0:

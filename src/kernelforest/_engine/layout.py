@@ -38,7 +38,7 @@ class Targets(NamedTuple):
     weight: NDArray[np.float64]  # (n_rows,) weight of a row in a leaf
     drawable: NDArray[np.int32]  # rows of positive weight, ascending; or the groups that have any
     n_classes: int
-    groups: NDArray[np.int32] | None = None  # (n_rows,) rows of a group are drawn together; -1: weight zero
+    groups: NDArray[np.int32] | None = None  # (n_rows,) rows of a group are drawn together; -1: it has no weight
     largest_group: int = 1  # its rows
 
 

@@ -117,7 +117,7 @@ def add_path(rows, starts, sizes, parents, leaf_nodes, fills, leaves, draws, lab
     for i in range(rows.shape[0]):
         row = rows[i]
         for t in range(leaves.shape[1]):
-            if draws[t, row] > 0:
+            if draws[t, row] != 0:
                 continue
             node, told = leaf_nodes[starts[t, 1] + leaves[row, t]], -1
             for k in range(last.shape[0]):

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from kernelforest.displays.canvas import BESIDE, BLUE, COLOURS, ORANGE, axes
 from kernelforest.kernel import ForestKernel
 from kernelforest.kernel.explain import VotingPoints, check_mass, narrowest_features
+from kernelforest.kernel.grids import is_categorical
 from kernelforest.kernel.points import feature_number
 from kernelforest.kernel.shape import DerivativeImportance, Derivatives, LevelSets, Profile
 
@@ -95,18 +96,21 @@ class VotingPointsDisplay:
         style: dict[str, Any] = {"alpha": 0.8, "edgecolors": "black", "zorder": 3} | kw
         size = points.weight * (min(_ALL, _LARGEST / points.weight.max()) if area is None else area)
         line = np.minimum(0.5, 0.1 * np.sqrt(size))  # the outline must not be all that is seen of a light row
-        where = points.features[:, list(self.features)]
-        ax.scatter(*self.others.T, s=2.5, c="#BBBBBB", linewidths=0, zorder=1, label="no weight")
+        where, label = points.features[:, list(self.features)], points.label
+        placed = ~np.isnan(where).any(axis=1)  # a missing value has no place on an axis
+        where, label, size, line = where[placed], label[placed], size[placed], line[placed]
+        others = self.others[~np.isnan(self.others).any(axis=1)]
+        ax.scatter(*others.T, s=2.5, c="#BBBBBB", linewidths=0, zorder=1, label="no weight")
         look: dict[str, Any]
         if self.classes:
-            for number, label in enumerate(self.classes):
-                mine = np.array([own == label for own in points.label.tolist()], dtype=bool)
+            for number, name in enumerate(self.classes):
+                mine = np.array([own == name for own in label.tolist()], dtype=bool)
                 marker, filled = _MARKERS[number % len(_MARKERS)]
-                look = {"color": COLOURS[number % len(COLOURS)], "marker": marker, "label": f"y = {label}"}
+                look = {"color": COLOURS[number % len(COLOURS)], "marker": marker, "label": f"y = {name}"}
                 ax.scatter(*where[mine].T, **({"s": size[mine] / filled, "linewidths": line[mine]} | look | style))
         else:
-            known = points.label.ndim == 1 and not np.isnan(points.label).any()
-            look = {"c": points.label, "cmap": "cividis"} if known else {"color": BLUE}
+            known = label.ndim == 1 and not np.isnan(label).any()
+            look = {"c": label, "cmap": "cividis"} if known else {"color": BLUE}
             drawn = ax.scatter(
                 *where.T, **({"s": size / _MARKERS[0][1], "linewidths": line, "label": "voting row"} | look | style)
             )
@@ -307,7 +311,8 @@ def _default_pair(kernel: ForestKernel, x0: Any) -> tuple[Any, ...]:
     names = kernel._training.names
     if len(names) < 2:
         raise ValueError(f"a picture of two features needs two, but the forest has only {names[0]!r}")
-    return tuple(dict.fromkeys([*narrowest_features(kernel, x0)[:2], *names]))[:2]
+    numeric = [name for name, level in zip(names, is_categorical(kernel._training, x0), strict=True) if not level]
+    return tuple(dict.fromkeys([*narrowest_features(kernel, x0)[:2], *numeric, *names]))[:2]
 
 
 def _cross(ax: Any, x: float, y: float) -> None:

@@ -43,7 +43,7 @@ KINDS = {
     "oob": Kind(True, True, False, "share of the trees that drew neither in which both are in the same leaf"),
     "gap": Kind(False, True, False, "over trees that did not draw the first row, its leaf's in-bag share of the second"),
     "kerf": Kind(True, True, True, "mean over trees of one over the training rows of the leaf, if it is the same"),
-    "path": Kind(True, True, True, "mean over trees of decay to the power of the splits between the two leaves; dense"),
+    "path": Kind(True, True, True, "mean over trees of decay to the power of the steps from leaf to leaf; dense"),
 }
 
 
@@ -145,7 +145,8 @@ class ForestKernel:
         dense : bool
             Return an array instead of a sparse `csr_array`. Kind "path" always gives an array.
         decay : float
-            Of kind "path" only, in [0, 1): the factor of each split between two leaves. With 0 it is kind "leaf".
+            Of kind "path" only, in [0, 1): the factor of each step from node to node between two leaves. With 0 it is
+            kind "leaf".
         dtype : numpy.float64 or numpy.float32
             Of the entries; the latter takes a third less memory.
 
@@ -403,7 +404,7 @@ class ForestKernel:
         if kind == "kerf":
             return even, members(self._training, None, None), True
         if kind == "inbag":
-            return even, members(self._training, self._counts, None), False
+            return even, members(self._training, np.maximum(self._counts, 0), None), False
         if self._training.draws is None:
             raise ValueError(f"kind={kind!r} needs rows that a tree did not draw; every tree was grown on all rows")
         out = np.ascontiguousarray((self._counts == 0).T, dtype=np.float64)

@@ -210,7 +210,7 @@ def level_sets(training: Training, x0: Any, features: Sequence[int | str], grid:
 
 
 def path_matrix(training: Training, X: Any, Z: Any, decay: float) -> NDArray[np.float64]:
-    """The path kernel, dense: mean over trees of decay to the power of the number of splits between two leaves."""
+    """The path kernel, dense: mean over trees of decay to the power of the steps from leaf to leaf, two for neighbours."""
     if training.forest is None:
         raise ValueError(_NO_NODES)
     forest, powers = training.forest, _powers(training.forest, _check_decay(decay))
