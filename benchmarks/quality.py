@@ -30,8 +30,6 @@ SIZES = (250, 500)
 REPS = {"simulated": 100, "real": 50, "cost": quality_cost.REPS}
 NAMES = {**{experiment: tuple(each) for experiment, each in METHODS.items()}, "cost": quality_cost.METHODS}
 SETS = {"simulated": SIMULATED, "real": REAL, "cost": quality_cost.SETS}
-GRID_REPS = 40
-GRID_TURNS = (4, 12, 20, 28, 36, 44)  # a search on a large set takes minutes: its repetitions come with these of the others
 
 
 @dataclass(frozen=True)
@@ -103,18 +101,15 @@ def simulated_tasks(reps: int, names: Sequence[str], methods: Sequence[str]) -> 
 
 
 def real_tasks(reps: int, names: Sequence[str], methods: Sequence[str]) -> list[Task]:
-    """Every repetition of every data set without and with junk; the grid search less often, and later where it is slow."""
+    """Every repetition of every data set without and with junk; grid searches last, those on large tables at the end."""
 
-    def caps(task: Task) -> int:
-        return (len(GRID_TURNS) if task.set in LARGE else GRID_REPS) if task.method == "rf_grid" else reps
-
-    def turn(task: Task) -> int:
-        return GRID_TURNS[task.rep] if task.method == "rf_grid" and task.set in LARGE else task.rep
+    def turn(task: Task) -> tuple[bool, bool, int]:
+        return (True, task.set in LARGE, task.junk) if task.method == "rf_grid" else (False, False, 0)
 
     every = [
         Task(name, 0, junk, rep, method) for rep in range(reps) for name in names for junk in (0, JUNK) for method in methods
     ]
-    return sorted((task for task in every if task.rep < caps(task)), key=turn)
+    return sorted(every, key=turn)
 
 
 def cost_tasks(reps: int, names: Sequence[str], methods: Sequence[str]) -> list[Task]:
