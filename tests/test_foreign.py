@@ -244,7 +244,8 @@ def one_tree(n=600):
     X, y = rng.normal(size=(n, 3)), rng.integers(0, 2, n)
     weight = (np.arange(n) % 5).astype(float)
     fitted = RandomForestClassifier(1, random_state=0).fit(X, y)
-    return ForestKernel.from_model(fitted, X, y, weight=weight), np.eye(2)[y], X, weight
+    with pytest.warns(UserWarning, match="grown with other weights"):
+        return ForestKernel.from_model(fitted, X, y, weight=weight), np.eye(2)[y], X, weight
 
 
 def test_rows_of_which_no_tree_says_anything_weigh_all_training_rows():
@@ -365,7 +366,8 @@ def test_leaf_totals_are_not_held_against_rows_that_scikit_learn_misplaced(monke
     with pytest.raises(ValueError, match="X_train is not the table"):
         ForestKernel.from_model(classifier("forest-whole"), other, y)
     monkeypatch.setattr("kernelforest.kernel.foreign.MISPLACED_GAPS", True)
-    assert ForestKernel.from_model(classifier("forest-whole"), other, y).n_rows == len(X)
+    with pytest.warns(UserWarning, match=r"differ from predict: scikit-learn before 1\.8 misplaces"):
+        assert ForestKernel.from_model(classifier("forest-whole"), other, y).n_rows == len(X)
     with pytest.raises(ValueError, match="X_train is not the table"):
         ForestKernel.from_model(classifier("forest-whole"), X + 1, y)
 
@@ -868,6 +870,30 @@ def test_bad_weights_and_threads_are_refused():
         ForestKernel.from_model(classifier("forest"), X, y, weight=[1, 2, 3])
     with pytest.raises(TypeError, match=r"n_jobs must be an integer or None, got 1\.5"):
         ForestKernel.from_model(classifier("forest"), X, y, n_jobs=1.5)
+
+
+def test_weights_other_than_those_of_the_trees_are_warned_of():
+    X, y, new, _ = data()
+    weight = np.random.default_rng(0).uniform(0.2, 3.0, len(y))
+    for fitted in (ExtraTreesRegressor(5, min_samples_leaf=5, random_state=0), DecisionTreeRegressor(min_samples_leaf=5)):
+        fitted.fit(X, X[:, 0], weight)
+        with pytest.warns(UserWarning, match="grown with other weights of rows, give weight="):
+            ForestKernel.from_model(fitted, X, X[:, 0])
+        told = ForestKernel.from_model(fitted, X, X[:, 0], weight=7.0 * weight)
+        np.testing.assert_allclose(told.average(new).ravel(), fitted.predict(new))
+    drawn = RandomForestClassifier(5, random_state=0).fit(X, y)
+    with pytest.warns(UserWarning, match="grown with other weights of rows"):
+        ForestKernel.from_model(drawn, X, y, weight=weight)
+
+
+def test_a_forest_that_inherits_from_one_of_scikit_learn_is_read_as_that():
+    X, y, new, _ = data()
+
+    class Forest(RandomForestClassifier):
+        pass
+
+    fitted = Forest(10, min_samples_leaf=5, random_state=0).fit(X, y)
+    np.testing.assert_allclose(ForestKernel.from_model(fitted, X, y).average(new), fitted.predict_proba(new))
 
 
 def test_bad_pairs_are_refused():

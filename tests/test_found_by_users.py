@@ -21,11 +21,17 @@ from sklearn.ensemble import RandomForestClassifier
 from sklearn.exceptions import NotFittedError
 from sklearn.metrics.pairwise import laplacian_kernel
 
+import kernelforest
 from kernelforest import ForestKernel, KernelForestClassifier
-from kernelforest.analytic import Ruler, average_profiles, fit_cuts, fit_naive
+from kernelforest.analytic import Ruler, average_profiles, fit_cuts, fit_naive, mean_kernel
+from kernelforest.cli import main
 from kernelforest.data import read_class_weight, read_groups, read_labels
+from kernelforest.datasets import DatasetUnavailable, load_dataset
 from kernelforest.displays import LevelSetsDisplay, ReliabilityDisplay, VotingPointsDisplay
+from kernelforest.naive import poisson_kernel
 from kernelforest.regression import KernelRegression
+from kernelforest.reliability import reliability
+from kernelforest.scoring import mean_and_error
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(150, 3))
@@ -395,3 +401,58 @@ def test_level_sets_choose_two_features_that_are_numbers():
 def test_a_weight_that_is_masked_is_refused():
     with pytest.raises(ValueError, match="sample_weight must be finite, got nan at row 2"):
         small().fit(X, Y, np.ma.array(np.ones(150), mask=np.arange(150) == 2))
+
+
+@pytest.mark.parametrize(
+    ("p", "hit", "bins", "law"),
+    [
+        ([0.2, 0.3], [1, 2], 2, "hit must be 2 times 0 or 1"),
+        ([0.2, 0.3], [0.0, 0.9], 2, "hit must be 2 times 0 or 1"),
+        ([0.2, 1.3], [0, 1], 2, "p must be probabilities of one class, each from 0 to 1"),
+        ([0.2, 0.3], [0, 1], 2.5, "bins must be an integer >= 1"),
+    ],
+)
+def test_reliability_refuses_what_is_no_probability_or_hit(p, hit, bins, law):
+    with pytest.raises(ValueError, match=law):
+        reliability(p, hit, bins=bins)
+
+
+def test_rows_of_weight_zero_and_groups_without_rows_are_no_observations():
+    values = np.array([1.0, 3.0, 5.0, 6.0])
+    assert mean_and_error(values, np.array([0.0, 1, 1, 1])) == mean_and_error(values[1:], np.ones(3))
+    pairs = (mean_and_error(values, np.ones(4), np.array(groups)) for groups in ([0, 0, 9, 9], [0, 0, 1, 1]))
+    assert next(pairs) == next(pairs)
+    assert mean_and_error(values[:2], np.array([0.0, 1.0]))[1] == np.inf
+
+
+def test_naive_kernels_are_right_up_to_the_largest_forest_that_is_allowed():
+    assert poisson_kernel([0.0], 1, 0, 1, 10**30) == pytest.approx(1.0, abs=1e-12)
+    with pytest.raises(ValueError, match="M must be an integer from 1 to 10"):
+        poisson_kernel([0.0], 1, 0, 1, 10**50)
+    assert mean_kernel(np.array([0.0]), 1.0) == pytest.approx(1.0)
+    with pytest.raises(ValueError, match="cuts must be from 0 to 80, got 200"):
+        mean_kernel(np.array([0.5]), 200.0)
+
+
+def test_a_misspelt_name_of_the_package_is_no_attribute():
+    with pytest.raises(AttributeError, match="has no attribute 'KernelForestClasifier'"):
+        kernelforest.KernelForestClasifier  # noqa: B018
+
+
+def test_a_file_that_cannot_be_read_is_a_data_set_that_is_not_there(tmp_path, monkeypatch):
+    (tmp_path / "tic.csv").touch()
+    monkeypatch.setenv("KERNELFOREST_DATA", str(tmp_path))
+
+    def refuse(path):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr("pathlib.Path.read_bytes", refuse)
+    with pytest.raises(DatasetUnavailable, match=r"tic\.csv cannot be read: Permission denied"):
+        load_dataset("tic")
+
+
+def test_a_report_says_what_it_needs_for_drawing(tmp_path, monkeypatch, capsys):
+    assert main(["paper", "run", "naive-weights", "--quick", "--out", str(tmp_path)]) == 0
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    assert main(["paper", "report", "--out", str(tmp_path)]) == 1
+    assert "drawing the report needs matplotlib" in capsys.readouterr().err

@@ -24,6 +24,7 @@ from scipy.optimize import minimize_scalar
 from scipy.special import pdtrc, polygamma, psi, xlogy
 from scipy.stats import poisson
 
+from kernelforest.cell_cuts import minus_log
 from kernelforest.data import check_choice
 from kernelforest.forest import Forest
 from kernelforest.frames import as_table
@@ -247,6 +248,8 @@ def mean_kernel(u: Floats, cuts: float) -> Floats:
     >>> mean_kernel(np.array([1.0]), 2.0)[0] == np.exp(-2.0)  # any cut parts the ends
     np.True_
     """
+    if not 0.0 <= cuts <= _MOST / 2:
+        raise ValueError(f"cuts must be from 0 to {_MOST / 2:g}, got {cuts}")
     return _averaged(_survival(u), cuts)
 
 
@@ -258,7 +261,7 @@ def _averaged(survival: Floats, cuts: float) -> Floats:
 def _survival(u: Floats) -> Floats:
     """Probability that two points at distance u are not parted by N = 0, ..., _MOST cuts, (N, distances)."""
     n = np.arange(_MOST + 1)[:, None]
-    t = -np.log(u)
+    t = minus_log(u)
     spared = pdtrc(n - 1.0, 2.0 * t) - u * np.exp(xlogy(n, 2.0)) * pdtrc(n - 1.0, t)
     spared[0] = 1.0 - u
     out = np.where(n == 0, 1.0, 0.0) * np.ones_like(u)

@@ -162,7 +162,10 @@ def _from_folder(name: str, source: _Source, folder: Path) -> _Table:
     path = folder / f"{name}.csv"
     if not path.is_file():
         raise DatasetUnavailable(f"{VARIABLE} must name a folder with the file {path.name}, got {str(folder)!r} without it")
-    content = path.read_bytes()
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise DatasetUnavailable(f"{path.name} cannot be read: {error.strerror or error}") from error
     found = hashlib.sha256(content).hexdigest()
     if found != source.sha256:
         raise WrongDataset(f"{path.name} must have the sha256 checksum {source.sha256}, got {found}: it is another file")

@@ -118,6 +118,8 @@ class KernelForestClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         without the row.
     oob_score_ : Scores(log_loss, brier, error)
         How good those are.
+    kernel_ : ForestKernel
+        The kernel behind the probabilities: similarities, smoother weights, voting points, explanations.
     inbag_counts_ : array of shape (n_rows, n_trees)
         How often each tree drew each row.
     node_counts_ : array of shape (n_trees,)

@@ -250,7 +250,7 @@ def exact_kernel(z: ArrayLike, S: int, W: int, mtry: int, M: int) -> Floats:
     """The kernel K(0, z) of the naive forest, exact to about 1e-13.
 
     `z` are points of the cube, (..., p) with the strong features first. The first call with an M takes time in proportion to
-    it, up to a minute for the 1e8 that are allowed; `poisson_kernel` takes any M.
+    it, up to a minute for the 1e8 that are allowed; `poisson_kernel` takes up to 1e30.
 
     >>> exact_kernel([[0.25, 0.9], [1.0, 0.0]], S=1, W=1, mtry=2, M=2)  # one cut along the first feature
     array([0.75, 0.  ])
@@ -281,7 +281,7 @@ def poisson_kernel(z: ArrayLike, S: int, W: int, mtry: int, M: int) -> Floats:
     >>> -np.log(poisson_kernel([1.0], S=1, W=0, mtry=1, M=3))  # no cut at all, of 1 + 1/2 expected
     np.float64(1.5)
     """
-    rates = _chances(S, W, mtry) * harmonic(_check_integer("M", M, 1) - 1)
+    rates = _chances(S, W, mtry) * harmonic(_check_integer("M", M, 1, 10**30) - 1)  # MOST_CUTS are enough
     table = _read_points("z", z, S + W)
     rate = minus_log(table)
     pmf = np.exp(-rates) * np.ones_like(table)  # P(N = k), then times P(Z >= k)

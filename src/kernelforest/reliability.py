@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -41,10 +42,14 @@ def reliability(p: ArrayLike, hit: ArrayLike, weight: ArrayLike | None = None, b
     >>> found.p.tolist(), found.share.tolist(), found.slope < 1
     ([0.1, 0.9], [0.25, 0.75], True)
     """
-    if bins < 1:
-        raise ValueError(f"bins must be an integer >= 1, got {bins}")
-    chance = np.asarray(p, dtype=np.float64)
-    _, proba, y, w = seen(np.column_stack((1.0 - chance, chance)), np.asarray(hit).astype(np.int64), weight)
+    if not isinstance(bins, Integral) or isinstance(bins, bool) or bins < 1:
+        raise ValueError(f"bins must be an integer >= 1, got {bins!r}")
+    chance, hits = np.asarray(p, dtype=np.float64), np.asarray(hit)
+    if chance.ndim != 1 or (chance < 0.0).any() or (chance > 1.0).any():
+        raise ValueError(f"p must be probabilities of one class, each from 0 to 1, got {p!r}")
+    if hits.shape != chance.shape or not np.isin(hits, [0, 1]).all():
+        raise ValueError(f"hit must be {len(chance)} times 0 or 1, as many as p; got {hit!r}")
+    _, proba, y, w = seen(np.column_stack((1.0 - chance, chance)), hits.astype(np.int64), weight)
     values, at = np.unique(proba[:, 1], return_inverse=True)
     mass = np.bincount(at, w, len(values))
     middle = (np.cumsum(mass) - mass / 2) / max(mass.sum(), np.finfo(np.float64).tiny)

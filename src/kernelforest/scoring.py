@@ -46,7 +46,7 @@ def losses(proba: NDArray[np.float64], labels: NDArray[np.integer], scoring: str
 def mean_and_error(
     values: NDArray[np.float64], weight: NDArray[np.float64], groups: NDArray[np.integer] | None = None
 ) -> tuple[float, float]:
-    """A weighted mean and its standard error; rows of a group count as one observation.
+    """A weighted mean and its standard error; rows of a group count as one observation, those of weight zero as none.
 
     >>> mean_and_error(np.array([1.0, 3.0]), np.ones(2))
     (2.0, 1.0)
@@ -54,9 +54,10 @@ def mean_and_error(
     mean = float(np.average(values, weights=weight))
     around: NDArray[Any] = weight * (values - mean)
     sums = around if groups is None else np.bincount(groups, around)
-    if len(sums) < 2:
+    n = np.count_nonzero(weight if groups is None else np.bincount(groups, weight))
+    if n < 2:
         return mean, float("inf")
-    spread = len(sums) / (len(sums) - 1) * float((sums**2).sum())
+    spread = n / (n - 1) * float((sums**2).sum())
     return mean, float(np.sqrt(spread) / weight.sum())
 
 

@@ -48,7 +48,7 @@ class ReliabilityDisplay:
 
         """
         rows = OutOfBag.of(model, label)
-        return cls(reliability(rows.p, rows.hit, rows.weight, _read_bins(bins)), rows.name, out_of_bag=True)
+        return cls(reliability(rows.p, rows.hit, rows.weight, bins), rows.name, out_of_bag=True)
 
     @classmethod
     def from_predictions(cls, p: ArrayLike, hit: ArrayLike, weight: ArrayLike | None = None, *, bins: int = 10) -> Self:
@@ -58,10 +58,8 @@ class ReliabilityDisplay:
         >>> found.reliability.share.tolist()
         [0.2]
         """
-        chance, hits = _read_probabilities(p), np.asarray(hit)
-        if hits.shape != chance.shape or not np.isin(hits, [0, 1]).all():
-            raise ValueError(f"hit must be {len(chance)} times 0 or 1, as many as p; got {hit!r}")
-        found = reliability(chance, hits, weight, _read_bins(bins))
+        chance = _read_probabilities(p)
+        found = reliability(chance, hit, weight, bins)
         if not len(found.p):
             raise ValueError(f"weight must be above 0 in one row or more, got none of {len(chance)}")
         return cls(found)

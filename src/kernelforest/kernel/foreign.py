@@ -72,17 +72,19 @@ def training_from(
     """Describe somebody else's forest; see `ForestKernel.from_model`."""
     threads = read_threads(n_jobs)
     source = _source(fitted, threads)
-    others = source.others + (source.unweighed if weight is None else ())
-    if others:
-        warn(f"weighted averages of labels will differ from predict: {'; '.join(others)}", stacklevel=3)
     names = _column_names(X_train) or source.names
     route = _checked_route(source, names, X_train)
     raw = _training_leaves(source, route, X_train)
     masses = _named("weight", read_weights, weight, len(raw))
     read, matrix = _readers(X_train, source.opens_sparse)
+    others = source.others + (source.unweighed if weight is None else ())
     if MISPLACED_GAPS and source.trees and read is not None and np.isnan(matrix()).any():
-        source = replace(source, trees=())
+        source, others = replace(source, trees=()), (*others, "scikit-learn before 1.8 misplaces rows with missing values")
     draws = _draws(source, raw, masses)
+    if not others and not _weighs_as(source.trees, raw, draws, masses):
+        others = ("the trees were grown with other weights of rows, give weight= as the docstring says",)
+    if others:
+        warn(f"weighted averages of labels will differ from predict: {'; '.join(others)}", stacklevel=3)
     values, classes = _targets(y_train, source, len(raw))
     numbering = numbering_of(raw, threads)
     n_features = source.n_features if X_train is None else _width("X_train", X_train)
@@ -100,7 +102,7 @@ def training_from(
         None,
         threads,
         # the leaf means of scikit-learn; nothing here predicts as the others do
-        "mean" if type(fitted).__module__.startswith("sklearn.") else "proximity",
+        "mean" if isinstance(fitted, FORESTS + BAGS + TREES) else "proximity",
         frame=X_train if is_frame(X_train) else None,
     )
 
@@ -351,6 +353,19 @@ def _check_leaf_totals(
         f"X_train is not the table this forest was fitted on: {found[bad]} of the rows that tree {t} drew reach its node "
         f"{bad}, but it grew on {wanted[bad]} there (rows that had no weight in the fit need weight=0 here)"
     )
+
+
+def _weighs_as(
+    trees: tuple[Any, ...], raw: NDArray[Any], counts: NDArray[np.int32] | None, weight: NDArray[np.float64] | None
+) -> bool:
+    """A tree of scikit-learn also knows what its rows weighed, up to a factor: whether that is draws times weights."""
+    mass = np.ones(len(raw)) if weight is None else weight
+    for t, tree in enumerate(tree.tree_ for tree in trees):
+        wanted = np.where(tree.children_left >= 0, 0.0, tree.weighted_n_node_samples)
+        found = np.bincount(raw[:, t], mass if counts is None else mass * counts[t], tree.node_count)
+        if not np.allclose(found * (wanted.sum() / found.sum()), wanted, rtol=1e-6, atol=1e-9 * wanted.max()):
+            return False
+    return True
 
 
 def _targets(y_train: Any, source: Source, n_rows: int) -> tuple[NDArray[np.float64], NDArray[Any] | None]:

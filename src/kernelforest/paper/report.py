@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from kernelforest.paper.experiment import CORRECTED, FAILS, HOLDS, UNDECIDED, Claim, Experiment, Finding
 from kernelforest.paper.ledger import EXPERIMENTS
-from kernelforest.paper.run import Recorded, prepare, read_records, usable
+from kernelforest.paper.run import Recorded, ResultsUnusable, prepare, read_records, usable
 
 TITLE = "Olson and Wyner (2018), run again"
 LEAD = (
@@ -131,8 +131,10 @@ def section(experiment: Experiment, out: Path) -> Section:
 def _picture(experiment: Experiment, recorded: Recorded) -> bytes:
     if experiment.draw is None:
         return b""
-    from matplotlib.figure import Figure
-
+    try:
+        from matplotlib.figure import Figure
+    except ImportError:
+        raise ResultsUnusable("drawing the report needs matplotlib: pip install 'kernelforest[plot]'") from None
     figure = Figure(figsize=experiment.size, layout="constrained")
     experiment.draw(recorded.found, figure)
     buffer = io.BytesIO()

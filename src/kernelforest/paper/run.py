@@ -63,8 +63,8 @@ def check_request(names: Sequence[str], reps: int | None, workers: int) -> list[
     """The experiments that are asked for; what cannot be done is refused before anything is computed."""
     if reps is not None and reps < 1:
         raise ValueError(f"reps must be an integer >= 1 or None, got {reps}")
-    if workers == 0:
-        raise ValueError("workers (--threads) must be an integer >= 1, or -1 for one per core, got 0")
+    if workers < 1 and workers != -1:
+        raise ValueError(f"workers (--threads) must be an integer >= 1, or -1 for one per core, got {workers}")
     return chosen(list(names))
 
 
