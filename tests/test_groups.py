@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from warnings import catch_warnings, simplefilter
+
 import numpy as np
 import pandas as pd
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from scipy.special import expit
+from sklearn.base import clone
 from sklearn.model_selection import GroupKFold, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -243,7 +247,8 @@ def test_few_groups_are_left_untuned():
     with pytest.warns(TuningWarning, match="9 rows or groups are too few"):
         assert not hasattr(fit(X, y, groups, tuned=True), "tuning_")
     X, y, groups = repeated(n_groups=10, size=20)
-    assert hasattr(fit(X, y, groups, tuned=True), "tuning_")
+    with pytest.warns(TuningWarning, match="scores of 10 groups are noisy"):
+        assert hasattr(fit(X, y, groups, tuned=True), "tuning_")
 
 
 def test_one_group_leaves_nothing_out():
@@ -307,14 +312,56 @@ def test_groups_reach_the_forest_through_a_pipeline():
 
 
 def test_cross_validation_hands_groups_to_every_fold():
-    X, y, groups = repeated()
+    X, y, groups = repeated(n_groups=60)
     model = KernelForestClassifier(50, random_state=0)
     rules = {"cv": GroupKFold(3), "scoring": "neg_log_loss", "error_score": "raise"}
     scores = cross_val_score(model, X, y, groups=groups, params={"groups": groups}, **rules)
     assert scores.mean() < -0.9 * np.log(2)  # nothing can be learned about new groups
 
 
-def test_a_warning_counts_rows_not_groups():
+def test_a_warning_counts_rows_or_groups():
     X, y, groups = repeated(n_groups=10, size=6)
     with pytest.warns(TuningWarning, match="scores of 60 rows"):
         fit(X, y, groups, tuned=True)
+    X, y, groups = repeated(n_groups=20, size=6)
+    with pytest.warns(TuningWarning, match="scores of 20 groups are noisy"):
+        fit(X, y, groups, tuned=True)
+
+
+# ---- copies ----
+
+
+def oversampled(seed: int = 0, n: int = 800):
+    """A rare class, drawn again and again until there are as many hits as misses, and where each row is from."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 4))
+    y = (rng.random(n) < expit(X[:, 0] - 2.0)).astype(int)
+    hits, misses = np.flatnonzero(y == 1), np.flatnonzero(y == 0)
+    rows = np.concatenate([misses, rng.choice(hits, len(misses))])
+    return X[rows], y[rows], rows
+
+
+def test_copies_are_drawn_together_and_warned_of():
+    X, y, rows = oversampled()
+    model = KernelForestClassifier(100, random_state=0)
+    with pytest.warns(TuningWarning, match=rf"{len(y) - len(np.unique(rows))} of {len(y):,} rows are copies of others"):
+        found = clone(model).fit(X, y)
+    told = clone(model).fit(X, y, groups=np.unique(X, axis=0, return_inverse=True)[1])
+    assert found.oob_score_.log_loss > 0.5  # each row twice or more: 0.01 if copies count as others
+    assert found.oob_score_.log_loss == pytest.approx(told.oob_score_.log_loss, rel=0.1)
+    for g in np.unique(rows):
+        assert np.ptp(found.inbag_counts_[rows == g], axis=0).max() == 0
+
+
+@pytest.mark.parametrize("how", ["untuned", "groups", "fill", "max_samples", "levels", "one column", "few"])
+def test_copies_are_left_alone(how):
+    X, y, rows = oversampled()
+    if how == "few":
+        some = np.unique(rows, return_index=True)[1]
+        X, y = (np.concatenate([values[some], values[some[:20]]]) for values in (X, y))
+    X = {"levels": X.round(0), "one column": X[:, :1]}.get(how, X)
+    rules = {"fill": {"fill": "all"}, "max_samples": {"max_samples": 300}}.get(how, {})
+    make = KernelForestClassifier.untuned if how == "untuned" else KernelForestClassifier
+    with catch_warnings():
+        simplefilter("error", TuningWarning)
+        make(60, random_state=0, **rules).fit(X, y, groups=rows if how == "groups" else None)

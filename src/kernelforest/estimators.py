@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from copy import copy
+from numbers import Integral
 from operator import attrgetter
 from typing import Any, Self
 from warnings import warn
@@ -14,7 +15,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from kernelforest.binning import code_table
+from kernelforest.binning import code_table, find_copies
 from kernelforest.calibration import METHODS, Chosen, Identity, choose_calibrator, cross_fitted
 from kernelforest.data import (
     check_choice,
@@ -33,7 +34,7 @@ from kernelforest.kernel import Correction, ForestKernel, training_of
 from kernelforest.priors import read_population
 from kernelforest.scoring import SCORINGS, Scores, sample_rows, score
 from kernelforest.summary import compare, describe
-from kernelforest.tuning import UNTUNED, grow_blend, is_auto, open_choices, tune, warn_if_noisy
+from kernelforest.tuning import UNTUNED, grow_blend, is_auto, open_choices, tune, warn_if_noisy, warn_of_copies
 
 CALIBRATION_ROWS = 5000  # more would not make a difference, as rare classes have their share of them
 
@@ -200,7 +201,8 @@ class KernelForestClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
             weight, and `leaf_size` counts draws.
         groups : array of shape (n_rows,), optional
             Rows that belong together: repeated measurements of a person, rows of one day. A tree draws a group as a whole
-            or not at all, so that out-of-bag means: from groups the tree has not seen.
+            or not at all, so that out-of-bag means: from groups the tree has not seen. If left out and anything is tuned,
+            copies of rows are groups, with a warning, where there are many and two columns tell rows apart.
 
         """
         for stale in ("_oob", "_kernel", "tuning_", "forest_"):  # a fit that fails leaves no model behind
@@ -219,6 +221,12 @@ class KernelForestClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         targets = make_targets(labels.codes, len(labels.classes), weight, class_weight, members)
         rules = self._rules()
         choices = open_choices(self._tunable(), rules, targets, matrix.shape[1])
+        columns = code_table(matrix, self._schema.levels, threads)
+        may_group = members is None and "inbag" in choices.fill and not isinstance(self.max_samples, Integral)
+        if not choices.is_decided and may_group and (copies := find_copies(columns, targets.drawable)) is not None:
+            targets = make_targets(labels.codes, len(labels.classes), weight, class_weight, copies)
+            warn_of_copies(targets)
+            choices = open_choices(self._tunable(), rules, targets, matrix.shape[1])
         limits = rules.limits(len(targets.drawable), matrix.shape[1])
         leaves_out = limits.leaves_rows_out(len(targets.drawable))
         self._check_estimate(choices.aggregate[0], choices.fill[0], leaves_out)
@@ -230,7 +238,6 @@ class KernelForestClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         self._population = read_population(self.prior, labels.classes, shares / shares.sum(), class_weight)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
 
-        columns = code_table(matrix, self._schema.levels, threads)
         self.classes_ = labels.classes
         if not choices.is_decided:
             warn_if_noisy(targets, labels.classes, rules.n_estimators)

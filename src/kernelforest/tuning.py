@@ -33,7 +33,7 @@ from kernelforest.scoring import Sample, sample_rows
 UNTUNED: dict[str, Any] = {"splitter": "best", "max_features": "sqrt", "leaf_size": 1, "aggregate": "mean", "fill": "inbag"}
 MOST_ROWS = 8192  # that are scored, rare classes with a share of their own
 MANY_ROWS = 5000  # from which on work on one way to grow is worth sharing among threads
-FEW_TREES, FEW_ROWS, RARE_ROWS = 50, 100, 10  # below which there is a warning
+FEW_TREES, FEW_ROWS, FEW_GROUPS, RARE_ROWS = 50, 100, 30, 10  # below which there is a warning
 LEAST = 10  # rows, or groups, to choose by at all
 
 
@@ -276,6 +276,18 @@ def scored_rows(targets: Targets, choices: Open, seed: int) -> Sample:
     return sample_rows(np.flatnonzero(targets.weight > 0), targets.labels, targets.weight, most, seed)
 
 
+def warn_of_copies(targets: Targets) -> None:
+    """Warn that copies were found, and say what was done about them and what could be."""
+    n_rows = int(np.count_nonzero(targets.weight))
+    warn(
+        f"{n_rows - len(targets.drawable):,} of {n_rows:,} rows are copies of others. A tree that leaves a row out would "
+        "have seen its copy, and out-of-bag scores would flatter, so copies are drawn together, as with groups=. Better "
+        "give every row once, with sample_weight= if it counts more often, and class_weight= or prior= for rare classes",
+        TuningWarning,
+        stacklevel=3,
+    )
+
+
 def warn_if_noisy(targets: Targets, classes: NDArray[Any], n_trees: int) -> None:
     """Warn where out-of-bag scores cannot tell candidates apart, and say what to do."""
     counts = np.bincount(targets.labels[targets.weight > 0], minlength=targets.n_classes)
@@ -290,6 +302,13 @@ def warn_if_noisy(targets: Targets, classes: NDArray[Any], n_trees: int) -> None
         warn(
             f"out-of-bag scores of {counts.sum()} rows are noisy, so the choice is uncertain: see tuning_.frame() for what "
             "came close, or fix leaf_size and max_features",
+            TuningWarning,
+            stacklevel=3,
+        )
+    elif targets.groups is not None and len(targets.drawable) < FEW_GROUPS:
+        warn(
+            f"out-of-bag scores of {len(targets.drawable)} groups are noisy, however many rows they have, so the choice is "
+            "uncertain: see tuning_.frame() for what came close, or fix leaf_size and max_features",
             TuningWarning,
             stacklevel=3,
         )
