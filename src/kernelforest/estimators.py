@@ -15,7 +15,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from kernelforest.binning import code_table, find_copies
+from kernelforest.binning import code_table
 from kernelforest.calibration import METHODS, Chosen, Identity, choose_calibrator, cross_fitted
 from kernelforest.data import (
     check_choice,
@@ -34,7 +34,7 @@ from kernelforest.kernel import Correction, ForestKernel, training_of
 from kernelforest.priors import read_population
 from kernelforest.scoring import SCORINGS, Scores, sample_rows, score
 from kernelforest.summary import compare, describe
-from kernelforest.tuning import UNTUNED, grow_blend, is_auto, open_choices, tune, warn_if_noisy, warn_of_copies
+from kernelforest.tuning import UNTUNED, copies_as_groups, grow_blend, is_auto, open_choices, tune, warn_if_noisy
 
 CALIBRATION_ROWS = 5000  # more would not make a difference, as rare classes have their share of them
 
@@ -217,16 +217,13 @@ class KernelForestClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
             raise ValueError(f"X and y must have as many rows, got {len(matrix)} and {len(labels.codes)}")
         weight = read_weights(sample_weight, len(matrix))
         class_weight = read_class_weight(self.class_weight, labels, weight)
-        members = read_groups(groups, len(matrix))
-        targets = make_targets(labels.codes, len(labels.classes), weight, class_weight, members)
         rules = self._rules()
-        choices = open_choices(self._tunable(), rules, targets, matrix.shape[1])
         columns = code_table(matrix, self._schema.levels, threads)
-        may_group = members is None and "inbag" in choices.fill and not isinstance(self.max_samples, Integral)
-        if not choices.is_decided and may_group and (copies := find_copies(columns, targets.drawable)) is not None:
-            targets = make_targets(labels.codes, len(labels.classes), weight, class_weight, copies)
-            warn_of_copies(targets)
-            choices = open_choices(self._tunable(), rules, targets, matrix.shape[1])
+        members = read_groups(groups, len(matrix))
+        if members is None and self._minds_copies():
+            members = copies_as_groups(columns, weight)
+        targets = make_targets(labels.codes, len(labels.classes), weight, class_weight, members)
+        choices = open_choices(self._tunable(), rules, targets, matrix.shape[1])
         limits = rules.limits(len(targets.drawable), matrix.shape[1])
         leaves_out = limits.leaves_rows_out(len(targets.drawable))
         self._check_estimate(choices.aggregate[0], choices.fill[0], leaves_out)
@@ -359,6 +356,11 @@ class KernelForestClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
             max_depth=self.max_depth,
             max_leaf_nodes=self.max_leaf_nodes,
         )
+
+    def _minds_copies(self) -> bool:
+        """Whether something is chosen by out-of-bag scores, and nothing is set that groups would change the meaning of."""
+        is_tuned = any(is_auto(value) for name, value in self._tunable().items() if name != "splitter")
+        return is_tuned and self.fill in ("auto", "inbag") and not isinstance(self.max_samples, Integral)
 
     def _tunable(self) -> dict[str, Any]:
         return {name: getattr(self, name) for name in UNTUNED}

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from kernelforest._engine.layout import Columns, Targets
 from kernelforest.bandwidth import MOST_ENTRIES, BandwidthPath, leaf_sizes
+from kernelforest.binning import find_copies
 from kernelforest.compiling import announced_compiling
 from kernelforest.forest import FILLS, Forest, Reading
 from kernelforest.frames import as_table
@@ -276,16 +277,20 @@ def scored_rows(targets: Targets, choices: Open, seed: int) -> Sample:
     return sample_rows(np.flatnonzero(targets.weight > 0), targets.labels, targets.weight, most, seed)
 
 
-def warn_of_copies(targets: Targets) -> None:
-    """Warn that copies were found, and say what was done about them and what could be."""
-    n_rows = int(np.count_nonzero(targets.weight))
-    warn(
-        f"{n_rows - len(targets.drawable):,} of {n_rows:,} rows are copies of others. A tree that leaves a row out would "
-        "have seen its copy, and out-of-bag scores would flatter, so copies are drawn together, as with groups=. Better "
-        "give every row once, with sample_weight= if it counts more often, and class_weight= or prior= for rare classes",
-        TuningWarning,
-        stacklevel=3,
-    )
+def copies_as_groups(columns: Columns, weight: NDArray[np.float64] | None) -> NDArray[np.int64] | None:
+    """Numbers that copies of rows share, with a warning; None where there are few copies, or none for sure."""
+    rows = np.arange(columns.codes.shape[1]) if weight is None else np.flatnonzero(weight)
+    numbers = find_copies(columns, rows)
+    if numbers is not None:
+        warn(
+            f"{len(rows) - len(np.unique(numbers[rows])):,} of {len(rows):,} rows are copies of others. A tree that leaves "
+            "a row out would have seen its copy, and out-of-bag scores would flatter, so copies are drawn together, as with "
+            "groups=. Better give every row once, with sample_weight= if it counts more often, and class_weight= or prior= "
+            "for rare classes",
+            TuningWarning,
+            stacklevel=3,
+        )
+    return numbers
 
 
 def warn_if_noisy(targets: Targets, classes: NDArray[Any], n_trees: int) -> None:
