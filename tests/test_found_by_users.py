@@ -408,7 +408,7 @@ def test_a_weight_that_is_masked_is_refused():
     [
         ([0.2, 0.3], [1, 2], 2, "hit must be 2 times 0 or 1"),
         ([0.2, 0.3], [0.0, 0.9], 2, "hit must be 2 times 0 or 1"),
-        ([0.2, 1.3], [0, 1], 2, "p must be probabilities of one class, each from 0 to 1"),
+        ([0.2, 1.3], [0, 1], 2, "p must be from 0 to 1, got values from 0.2 to 1.3"),
         ([0.2, 0.3], [0, 1], 2.5, "bins must be an integer >= 1"),
     ],
 )

@@ -42,11 +42,7 @@ def reliability(p: ArrayLike, hit: ArrayLike, weight: ArrayLike | None = None, b
     >>> found.p.tolist(), found.share.tolist(), found.slope < 1
     ([0.1, 0.9], [0.25, 0.75], True)
     """
-    if not isinstance(bins, Integral) or isinstance(bins, bool) or bins < 1:
-        raise ValueError(f"bins must be an integer >= 1, got {bins!r}")
-    chance, hits = np.asarray(p, dtype=np.float64), np.asarray(hit)
-    if chance.ndim != 1 or (chance < 0.0).any() or (chance > 1.0).any():
-        raise ValueError(f"p must be probabilities of one class, each from 0 to 1, got {p!r}")
+    bins, chance, hits = read_bins(bins), read_probabilities(p), np.asarray(hit)
     if hits.shape != chance.shape or not np.isin(hits, [0, 1]).all():
         raise ValueError(f"hit must be {len(chance)} times 0 or 1, as many as p; got {hit!r}")
     _, proba, y, w = seen(np.column_stack((1.0 - chance, chance)), hits.astype(np.int64), weight)
@@ -64,6 +60,23 @@ def reliability(p: ArrayLike, hit: ArrayLike, weight: ArrayLike | None = None, b
     spread = float(np.sqrt(np.linalg.inv(tilt_curvature)[0, 0])), float(1.0 / np.sqrt(lift_curvature[0, 0]))
     bars = (np.bincount(bin_of, w * proba[:, 1]) / total, share, low, high, np.bincount(bin_of))
     return Reliability(*bars, float(1.0 + tilt[0]), spread[0], float(lift[0]), spread[1])
+
+
+def read_bins(bins: Any) -> int:
+    """Check a number of bins."""
+    if not isinstance(bins, Integral) or isinstance(bins, bool) or bins < 1:
+        raise ValueError(f"bins must be an integer >= 1, got {bins!r}")
+    return int(bins)
+
+
+def read_probabilities(p: ArrayLike) -> Floats:
+    """Check the probabilities of one class."""
+    chance = np.asarray(p, dtype=np.float64)
+    if chance.ndim != 1 or not len(chance):
+        raise ValueError(f"p must be the probabilities of one class, (n_rows,); got shape {chance.shape}")
+    if not ((chance > -1e-9) & (chance < 1 + 1e-9)).all():  # sums of floats may be a little off
+        raise ValueError(f"p must be from 0 to 1, got values from {chance.min():.3g} to {chance.max():.3g}")
+    return np.clip(chance, 0.0, 1.0)
 
 
 def _wilson(share: Floats, n: Floats) -> tuple[Floats, Floats]:

@@ -303,17 +303,13 @@ def warn_if_noisy(targets: Targets, classes: NDArray[Any], n_trees: int) -> None
             TuningWarning,
             stacklevel=3,
         )
-    if counts.sum() < FEW_ROWS:
+    few = f"{counts.sum()} rows" if counts.sum() < FEW_ROWS else ""
+    if not few and targets.groups is not None and len(targets.drawable) < FEW_GROUPS:
+        few = f"{len(targets.drawable)} groups, however many rows they have,"
+    if few:
         warn(
-            f"out-of-bag scores of {counts.sum()} rows are noisy, so the choice is uncertain: see tuning_.frame() for what "
-            "came close, or fix leaf_size and max_features",
-            TuningWarning,
-            stacklevel=3,
-        )
-    elif targets.groups is not None and len(targets.drawable) < FEW_GROUPS:
-        warn(
-            f"out-of-bag scores of {len(targets.drawable)} groups are noisy, however many rows they have, so the choice is "
-            "uncertain: see tuning_.frame() for what came close, or fix leaf_size and max_features",
+            f"out-of-bag scores of {few} are noisy, so the choice is uncertain: see tuning_.frame() for what came close, or "
+            "fix leaf_size and max_features",
             TuningWarning,
             stacklevel=3,
         )

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from math import ceil, floor
-from numbers import Integral
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -16,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from kernelforest.displays.canvas import BLUE, SKY, axes
 from kernelforest.frames import as_table
-from kernelforest.reliability import Reliability, reliability
+from kernelforest.reliability import Reliability, read_bins, read_probabilities, reliability
 
 Floats = NDArray[np.float64]
 
@@ -58,10 +57,9 @@ class ReliabilityDisplay:
         >>> found.reliability.share.tolist()
         [0.2]
         """
-        chance = _read_probabilities(p)
-        found = reliability(chance, hit, weight, bins)
+        found = reliability(p, hit, weight, bins)
         if not len(found.p):
-            raise ValueError(f"weight must be above 0 in one row or more, got none of {len(chance)}")
+            raise ValueError(f"weight must be above 0 in one row or more, got none of {np.size(hit)}")
         return cls(found)
 
     def frame(self) -> Any:
@@ -132,7 +130,7 @@ class SharpnessDisplay:
         >>> SharpnessDisplay.from_predictions([0.1, 0.2, 0.9, 1.0], bins=2).share.tolist()
         [0.5, 0.5]
         """
-        chance = _read_probabilities(p)
+        chance = read_probabilities(p)
         return cls(*_histogram(chance, np.ones(len(chance)), bins), base_rate)
 
     def frame(self) -> Any:
@@ -177,7 +175,7 @@ class OutOfBag(NamedTuple):
         seen = (n_trees > 0) & (weight > 0)
         if not seen.any():
             raise ValueError("every tree drew every row, so nothing is out-of-bag: use more trees or rows")
-        p = _read_probabilities(proba[seen, number])
+        p = read_probabilities(proba[seen, number])
         return cls(p, targets.labels[seen] == number, weight[seen], str(classes[number]))
 
 
@@ -195,24 +193,9 @@ def _part(low: float, high: float) -> tuple[float, float]:
 
 
 def _histogram(p: Floats, weight: Floats, bins: int) -> tuple[Floats, Floats]:
-    edges = np.linspace(*_part(p.min(), p.max()), _read_bins(bins) + 1)
+    edges = np.linspace(*_part(p.min(), p.max()), read_bins(bins) + 1)
     counts = np.histogram(p, edges, weights=weight)[0]
     return counts / weight.sum(), edges
-
-
-def _read_bins(bins: Any) -> int:
-    if not isinstance(bins, Integral) or isinstance(bins, bool) or bins < 1:
-        raise ValueError(f"bins must be an integer >= 1, got {bins!r}")
-    return int(bins)
-
-
-def _read_probabilities(p: ArrayLike) -> Floats:
-    chance = np.asarray(p, dtype=np.float64)
-    if chance.ndim != 1 or not len(chance):
-        raise ValueError(f"p must be the probabilities of one class, (n_rows,); got shape {chance.shape}")
-    if not ((chance > -1e-9) & (chance < 1 + 1e-9)).all():  # sums of floats may be a little off
-        raise ValueError(f"p must be from 0 to 1, got values from {chance.min():.3g} to {chance.max():.3g}")
-    return np.clip(chance, 0.0, 1.0)
 
 
 def _name_of_probability(name: str, out_of_bag: bool) -> str:

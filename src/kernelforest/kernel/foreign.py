@@ -32,6 +32,7 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from kernelforest.data import is_frame, read_labels, read_schema, read_threads, read_weights
 from kernelforest.growing import in_threads
+from kernelforest.kernel.bags import check_leaf_counts, count_draws, weighs_alike
 from kernelforest.kernel.numbering import numbering_of, whole_numbers
 from kernelforest.kernel.training import Training
 
@@ -80,8 +81,9 @@ def training_from(
     others = source.others + (source.unweighed if weight is None else ())
     if MISPLACED_GAPS and source.trees and read is not None and np.isnan(matrix()).any():
         source, others = replace(source, trees=()), (*others, "scikit-learn before 1.8 misplaces rows with missing values")
-    draws = _draws(source, raw, masses)
-    if not others and not _weighs_as(source.trees, raw, draws, masses):
+    draws = None if source.samples is None else count_draws(source.samples, source.n_draws, len(raw))
+    check_leaf_counts(source.trees, raw, draws, masses)
+    if not others and not weighs_alike(source.trees, raw, draws, masses):
         others = ("the trees were grown with other weights of rows, give weight= as the docstring says",)
     if others:
         warn(f"weighted averages of labels will differ from predict: {'; '.join(others)}", stacklevel=3)
@@ -314,58 +316,6 @@ def _training_leaves(source: Source, route: Callable[[str, Any], NDArray[Any]], 
     if not np.array_equal(raw, source.known):
         raise ValueError("X_train is not the table of leaves_train: apply_function(X_train) gives other leaves")
     return source.known
-
-
-def _draws(source: Source, raw: NDArray[Any], weight: NDArray[np.float64] | None) -> NDArray[np.int32] | None:
-    """How often each tree drew each row, (n_trees, n_rows); None if every tree grew on all rows or it is not known."""
-    n_rows, counts = len(raw), None
-    if source.samples is not None:
-        if source.n_draws not in (None, n_rows):
-            raise ValueError(f"X_train has {n_rows} rows, but the forest was fitted on {source.n_draws}")
-        last = max(int(drawn.max()) for drawn in source.samples)
-        if last >= n_rows:
-            raise ValueError(f"X_train has {n_rows} rows, but the forest was fitted on at least {last + 1}")
-        counts = np.empty((len(source.samples), n_rows), np.int32)
-        for t, drawn in enumerate(source.samples):
-            counts[t] = np.bincount(drawn, minlength=n_rows)
-        counts = None if (counts == 1).all() else counts
-    for t, tree in enumerate(source.trees):
-        drawn = np.ones(n_rows, dtype=bool) if counts is None else counts[t] > 0
-        _check_leaf_totals(t, tree.tree_, raw[:, t], drawn, weight)
-    return counts
-
-
-def _check_leaf_totals(
-    t: int, tree: Any, raw: NDArray[Any], drawn: NDArray[np.bool_], weight: NDArray[np.float64] | None
-) -> None:
-    """A tree of scikit-learn knows how many different rows of positive weight grew each leaf."""
-    inner = tree.children_left >= 0
-
-    def held(rows: NDArray[np.bool_]) -> NDArray[np.int64]:
-        return np.bincount(raw[rows], minlength=tree.node_count)
-
-    wanted = np.where(inner, 0, tree.n_node_samples)
-    found = held(drawn)
-    if np.array_equal(found, wanted) or (weight is not None and np.array_equal(held(drawn & (weight > 0)), wanted)):
-        return
-    bad = int((found != wanted).argmax())
-    raise ValueError(
-        f"X_train is not the table this forest was fitted on: {found[bad]} of the rows that tree {t} drew reach its node "
-        f"{bad}, but it grew on {wanted[bad]} there (rows that had no weight in the fit need weight=0 here)"
-    )
-
-
-def _weighs_as(
-    trees: tuple[Any, ...], raw: NDArray[Any], counts: NDArray[np.int32] | None, weight: NDArray[np.float64] | None
-) -> bool:
-    """A tree of scikit-learn also knows what its rows weighed, up to a factor: whether that is draws times weights."""
-    mass = np.ones(len(raw)) if weight is None else weight
-    for t, tree in enumerate(tree.tree_ for tree in trees):
-        wanted = np.where(tree.children_left >= 0, 0.0, tree.weighted_n_node_samples)
-        found = np.bincount(raw[:, t], mass if counts is None else mass * counts[t], tree.node_count)
-        if not np.allclose(found * (wanted.sum() / found.sum()), wanted, rtol=1e-6, atol=1e-9 * wanted.max()):
-            return False
-    return True
 
 
 def _targets(y_train: Any, source: Source, n_rows: int) -> tuple[NDArray[np.float64], NDArray[Any] | None]:

@@ -1,0 +1,57 @@
+"""The bags of scikit-learn's trees: rows that were drawn enter; how often, and whether the trees counted the same, leave."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Counts = NDArray[np.int32] | None  # (n_trees, n_rows); None: every tree grew on all rows
+Weights = NDArray[np.float64] | None
+
+
+def count_draws(samples: Sequence[NDArray[Any]], n_draws: int | None, n_rows: int) -> Counts:
+    """How often each tree drew each row; `n_draws` is how many it must have drawn, None if any number."""
+    if n_draws not in (None, n_rows):
+        raise ValueError(f"X_train has {n_rows} rows, but the forest was fitted on {n_draws}")
+    last = max(int(drawn.max()) for drawn in samples)
+    if last >= n_rows:
+        raise ValueError(f"X_train has {n_rows} rows, but the forest was fitted on at least {last + 1}")
+    counts = np.empty((len(samples), n_rows), np.int32)
+    for t, drawn in enumerate(samples):
+        counts[t] = np.bincount(drawn, minlength=n_rows)
+    return None if (counts == 1).all() else counts
+
+
+def check_leaf_counts(trees: Sequence[Any], leaves: NDArray[Any], counts: Counts, weight: Weights) -> None:
+    """A tree knows how many different rows of positive weight grew each leaf; other rows reach others."""
+    for t, tree in enumerate(each.tree_ for each in trees):
+        drawn = np.ones(len(leaves), dtype=bool) if counts is None else counts[t] > 0
+        wanted = _of_leaves(tree, tree.n_node_samples)
+        found = np.bincount(leaves[drawn, t], minlength=tree.node_count)
+        weighed = drawn if weight is None else drawn & (weight > 0)
+        if any(np.array_equal(each, wanted) for each in (found, np.bincount(leaves[weighed, t], None, tree.node_count))):
+            continue
+        bad = int((found != wanted).argmax())
+        raise ValueError(
+            f"X_train is not the table this forest was fitted on: {found[bad]} of the rows that tree {t} drew reach its "
+            f"node {bad}, but it grew on {wanted[bad]} there (rows that had no weight in the fit need weight=0 here)"
+        )
+
+
+def weighs_alike(trees: Sequence[Any], leaves: NDArray[Any], counts: Counts, weight: Weights) -> bool:
+    """A tree also knows what the rows of a leaf weighed: whether that is draws times weights, up to a factor."""
+    mass = np.ones(len(leaves)) if weight is None else weight
+    for t, tree in enumerate(each.tree_ for each in trees):
+        wanted = _of_leaves(tree, tree.weighted_n_node_samples)
+        found = np.bincount(leaves[:, t], mass if counts is None else mass * counts[t], tree.node_count)
+        shares = found * wanted.sum(), wanted * found.sum()
+        if not np.allclose(*shares, rtol=1e-6, atol=1e-9 * shares[1].max()):
+            return False
+    return True
+
+
+def _of_leaves(tree: Any, per_node: NDArray[Any]) -> NDArray[Any]:
+    return np.where(tree.children_left >= 0, 0, per_node)
