@@ -56,7 +56,7 @@ class BandwidthPath:
         began = perf_counter()
         deep = self.limits._replace(leaf_size=int(self.sizes[0]))
         forest = Forest.grow(self.columns, self.targets, deep, range(self.n_trees, n_trees), self.seed, threads=threads)
-        fills = len(forest.nodes) // forest.n_trees * len(FILLS) * self.targets.n_classes
+        fills = len(forest.nodes) // forest.n_trees * len(FILLS) * (self.targets.n_classes + 1)
         for first, stop in forest.tree_spans(more=fills):
             self._add(forest, first, stop, threads)
         self.n_trees = n_trees
@@ -77,11 +77,10 @@ class BandwidthPath:
         a row add up to, on average: for the aggregate mean, trees that have one; for proximity, the rows in their leaves.
         """
         targets, shape = self.targets, (len(self.aggregates), len(fills), len(sizes))
-        shares = np.bincount(targets.labels, targets.weight, targets.n_classes) / targets.weight.sum()
         kinds = [a * len(FILLS) + FILLS.index(fill) for a in range(len(self.aggregates)) for fill in fills]
         places = np.where(np.isin(self.sizes, sizes), np.searchsorted(sizes, self.sizes), -1)
         proba, mass = np.empty((len(kinds), len(sizes), n_rows, targets.n_classes)), np.empty((len(kinds), len(sizes)))
-        path.read_path(self.steps[:n_rows], np.array(kinds), places, shares, proba, mass)
+        path.read_path(self.steps[:n_rows], np.array(kinds), places, targets.shares, proba, mass)
         return proba.reshape(*shape, n_rows, targets.n_classes), mass.reshape(shape)
 
     def _add(self, forest: Forest, first: int, stop: int, threads: int) -> None:
@@ -93,7 +92,7 @@ class BandwidthPath:
         starts = starts - starts[0]
         leaves, draws = forest.training_leaves(first, stop, threads), forest.draws(first, stop)
         parents, leaf_nodes = np.empty(len(sizes), np.int32), np.empty(len(inbag), np.int32)
-        fills = np.zeros((len(sizes), len(FILLS), self.targets.n_classes))
+        fills = np.zeros((len(sizes), len(FILLS), self.targets.n_classes + 1))
         codes = np.array([AGGREGATES[name] for name in self.aggregates])
         path.link_nodes(forest.nodes["feature"][nodes], forest.nodes["child"][nodes], starts, parents, leaf_nodes)
 

@@ -1,7 +1,8 @@
 """Scores and shares: out-of-bag paths enter; how every candidate on them did, and what it counts in a blend, leave.
 
-Candidates are compared by the score their out-of-bag probabilities have once they are calibrated by a sigmoid, because that
-is how they will be used: how far a forest shrinks towards the base rate can be undone, what its kernel confuses cannot.
+Candidates are compared by the score their out-of-bag probabilities have once they are calibrated by a sigmoid (of more than
+two classes by its slope alone), because that is how they will be used: how far a forest shrinks towards the base rate can be
+undone, what its kernel confuses cannot.
 
 Choosing one of a thousand candidates overfits, so several are blended. The weight of a candidate is the square root of its
 likelihood times a power of its leaf size: where the data cannot tell, the smoother and smaller forest weighs more. The
@@ -111,13 +112,12 @@ class Judge:
         # they sum to the effective number of rows, as in calibration, times what a row is worth
         weight = weight * (self.sample.worth * own.sum() / (own**2).sum() * (own.sum() / weight.sum()))
         losses = np.empty(proba.shape[:3])
+        shares = None if self.targets.n_classes == 2 else self.targets.shares
         floor = 1.0 / (self.targets.n_classes * n_rows * self.sample.worth + 1)
 
         def block(kind: int) -> None:
             how = floor, self.calibrated, self.scoring == "brier"
-            n = 1 + self.targets.n_classes
-            room = None if n == 3 else np.empty((n + 1, n))
-            path.score_candidates(proba[kind], labels, weight, *how, room, losses[kind])
+            path.score_candidates(proba[kind], labels, weight, *how, shares, losses[kind])
 
         list(in_threads(block, range(len(proba)), threads))
         return losses

@@ -41,6 +41,11 @@ class Targets(NamedTuple):
     groups: NDArray[np.int32] | None = None  # (n_rows,) rows of a group are drawn together; -1: it has no weight
     largest_group: int = 1  # its rows
 
+    @property
+    def shares(self) -> NDArray[np.float64]:
+        """The share of each class in the weight of all rows."""
+        return np.asarray(np.bincount(self.labels, self.weight, self.n_classes) / self.weight.sum())
+
 
 class Limits(NamedTuple):
     """The rules of growth, resolved to numbers."""

@@ -12,6 +12,8 @@ Fills are counted into every node, not only into leaves. An out-of-bag row takes
 This file calls no jitted function of another file (see grow.py).
 """
 
+from math import factorial
+
 import numpy as np
 from numba import njit
 
@@ -19,8 +21,8 @@ from kernelforest._engine.layout import MEAN, VOTE
 
 INBAG = 0  # the fills are numbered inbag, all, oob
 RIDGE = 0.1  # precision of the prior of slope and shift around one and zero: decides only where rows do not
-MANY = 10  # classes, beyond which a sigmoid is one slope
 TOLERANCE = 5e-3  # of slope and shift; a score changes by less than its square
+A2, A3, A4, A5, A6, A7, A8 = (1.0 / factorial(k) for k in range(2, 9))
 
 # no reference counting and no wrappers, see grow.py
 jit = njit(nogil=True, error_model="numpy", _nrt=False, no_cpython_wrapper=True, no_cfunc_wrapper=True)
@@ -64,15 +66,17 @@ def cut_trees(parents, sizes, leaf_nodes, size, ends, numbers, leads):
 
 @allocating
 def fill_nodes(tree, starts, inbag, leaves, draws, labels, weight, parents, leaf_nodes, fills):
-    """Count the training rows into every node of one tree: in-bag, all, out-of-bag."""
+    """Count the training rows into every node of one tree: in-bag, all, out-of-bag; by class, and then in all."""
+    n_classes = inbag.shape[1]
     for leaf in range(starts[tree, 1], starts[tree + 1, 1]):
-        for c in range(inbag.shape[1]):
+        for c in range(n_classes):
             fills[leaf_nodes[leaf], INBAG, c] = inbag[leaf, c]
+            fills[leaf_nodes[leaf], INBAG, n_classes] += inbag[leaf, c]
     for i in range(labels.shape[0]):
         node = leaf_nodes[starts[tree, 1] + leaves[i, tree]]
-        fills[node, 1, labels[i]] += weight[i]
-        if draws[tree, i] == 0:
-            fills[node, 2, labels[i]] += weight[i]
+        for f in range(1, 3 if draws[tree, i] == 0 else 2):
+            fills[node, f, labels[i]] += weight[i]
+            fills[node, f, n_classes] += weight[i]
     for node in range(starts[tree + 1, 0] - 1, starts[tree, 0], -1):  # children come after their parent
         for f in range(fills.shape[1]):
             for c in range(fills.shape[2]):
@@ -85,26 +89,26 @@ def form_opinions(fills, own, label, aggregates, opinion):
 
     That is its counts, its shares or its vote; an empty node says nothing.
     """
-    n_fills, n_classes = fills.shape
+    n_fills, n_classes = fills.shape[0], fills.shape[1] - 1
     for f in range(n_fills):
-        less = 0.0 if f == INBAG else own
-        total, most = 0.0, 0.0
-        for c in range(n_classes):
-            count = max(0.0, fills[f, c] - less) if c == label else fills[f, c]
-            total += count
-            most = max(most, count)
+        count = fills[f, label] if f == INBAG else max(0.0, fills[f, label] - own)
+        total = fills[f, n_classes] - (fills[f, label] - count)
         for a in range(aggregates.shape[0]):
             at, unit = (a * n_fills + f) * n_classes, 1.0
             if aggregates[a] == MEAN and total > 0.0:
                 unit = 1.0 / total
+            counts, mine = fills[f], opinion[at : at + n_classes]  # not by opinion[at + c]: that is no loop over vectors
             for c in range(n_classes):
-                opinion[at + c] = unit * (max(0.0, fills[f, c] - less) if c == label else fills[f, c])
+                mine[c] = unit * counts[c]
+            mine[label] = unit * count
             if aggregates[a] == VOTE and total > 0.0:
-                ties = 0
+                most, ties = 0.0, 0
                 for c in range(n_classes):
-                    ties += opinion[at + c] == most
+                    most = max(most, mine[c])
                 for c in range(n_classes):
-                    opinion[at + c] = (opinion[at + c] == most) / ties
+                    ties += mine[c] == most
+                for c in range(n_classes):
+                    mine[c] = (mine[c] == most) / ties
 
 
 @allocating
@@ -186,104 +190,35 @@ def sharpen_two(logit, labels, weight, slope, shift):
 
 
 @jit
-def scale_row(x, slope, shift, q):
-    """The class probabilities of one row after scaling its logarithms."""
-    top = -np.inf
-    for c in range(x.shape[0]):
-        q[c] = slope * x[c] + shift[c]
-        top = max(top, q[c])
-    total = 0.0
-    for c in range(x.shape[0]):
-        q[c] = np.exp(q[c] - top)
-        total += q[c]
-    for c in range(x.shape[0]):
-        q[c] /= total
+def exp_below(z):
+    """The exponential of a number that is not positive, to nine digits above e^-16: loops over this become vectors."""
+    r = max(z, -64.0) / 64.0
+    e = 1.0 + r * (1.0 + r * (A2 + r * (A3 + r * (A4 + r * (A5 + r * (A6 + r * (A7 + r * A8)))))))
+    e *= e
+    e *= e
+    e *= e
+    e *= e
+    e *= e
+    return e * e
 
 
 @jit
-def solve(h, g):
-    """Solve h x = g for a positive definite h, in place: g becomes x, h its Cholesky factor."""
-    n = g.shape[0]
-    for i in range(n):
-        for j in range(i + 1):
-            rest = h[i, j]
-            for k in range(j):
-                rest -= h[i, k] * h[j, k]
-            h[i, j] = np.sqrt(rest) if i == j else rest / h[j, j]
-    for i in range(n):
-        for k in range(i):
-            g[i] -= h[i, k] * g[k]
-        g[i] /= h[i, i]
-    for i in range(n - 1, -1, -1):
-        for k in range(i + 1, n):
-            g[i] -= h[k, i] * g[k]
-        g[i] /= h[i, i]
-
-
-@jit
-def differentiate(x, labels, weight, params, q, g, h):
-    """Gradient of the log loss by the slope and the shifts, and the lower half of its second derivative."""
-    n_classes = x.shape[1]
-    for a in range(n_classes + 1):
-        g[a] = RIDGE * (params[a] - (a == 0))
-        for b in range(a + 1):
-            h[a, b] = RIDGE * (a == b)
-    for i in range(x.shape[0]):
-        scale_row(x[i], params[0], params[1:], q)
-        mean, square = 0.0, 0.0
-        for c in range(n_classes):
-            mean += q[c] * x[i, c]
-            square += q[c] * x[i, c] * x[i, c]
-        g[0] += weight[i] * (mean - x[i, labels[i]])
-        h[0, 0] += weight[i] * (square - mean * mean)
-        for c in range(n_classes):
-            v = weight[i] * q[c]
-            g[c + 1] += v - weight[i] * (labels[i] == c)
-            h[c + 1, 0] += v * (x[i, c] - mean)
-            h[c + 1, c + 1] += v
-            for d in range(c + 1):
-                h[c + 1, d + 1] -= v * q[d]
-
-
-@jit
-def sharpen_many(x, labels, weight, params, q, room):
-    """The same for several classes: `params` are the slope and a shift for each."""
-    n = params.shape[0]
-    g, h = room[n], room[:n]
+def sharpen_many(x, anchors, labels, weight, slope, sums):
+    """The slope of x, to which anchors are added, with the least log loss of several classes."""
+    total, mean, square = sums[0], sums[1], sums[2]  # unpacked, they would not be known to be contiguous
     for _ in range(50):
-        differentiate(x, labels, weight, params, q, g, h)
-        solve(h, g)
-        if params[0] - g[0] < 0.0:  # the slope stops at zero, and the shifts take their best steps given that
-            differentiate(x, labels, weight, params, q, g, h)
-            for a in range(1, n):
-                g[a] -= h[a, 0] * params[0]
-                h[a, 0] = 0.0
-            g[0], h[0, 0] = params[0], 1.0
-            solve(h, g)
-        most = 0.0
-        for a in range(n):
-            most = max(most, abs(g[a]))
-        pace = 1.0 if most <= 1.0 else 1.0 / most
-        for a in range(n):
-            params[a] -= pace * g[a]
-        params[0] = max(0.0, params[0])
-        if most < TOLERANCE:
-            break
-
-
-@jit
-def sharpen_slope(x, labels, weight, slope, shift, q):
-    """The slope alone with the least log loss: of many classes, shifts would take as long as all the rest."""
-    for _ in range(50):
+        total[:], mean[:], square[:] = 0.0, 0.0, 0.0
+        for c in range(x.shape[0]):
+            for i in range(labels.shape[0]):
+                e = exp_below(slope * x[c, i] + anchors[c])
+                total[i] += e
+                mean[i] += e * x[c, i]
+                square[i] += e * x[c, i] * x[c, i]
         g, h = RIDGE * (slope - 1.0), RIDGE
-        for i in range(x.shape[0]):
-            scale_row(x[i], slope, shift, q)
-            mean, square = 0.0, 0.0
-            for c in range(x.shape[1]):
-                mean += q[c] * x[i, c]
-                square += q[c] * x[i, c] * x[i, c]
-            g += weight[i] * (mean - x[i, labels[i]])
-            h += weight[i] * (square - mean * mean)
+        for i in range(labels.shape[0]):
+            expected = mean[i] / total[i]
+            g += weight[i] * (expected - x[labels[i], i])
+            h += weight[i] * (square[i] / total[i] - expected * expected)
         step = min(slope, max(-1.0, min(1.0, g / h)))
         slope -= step
         if abs(step) < TOLERANCE:
@@ -321,45 +256,59 @@ def sharpened_two(proba, linear, labels, weight, floor, squared, logit, start, l
 
 
 @jit
-def sharpened_many(proba, labels, weight, floor, squared, start, spare, losses):
-    """The same for several classes, by logarithms only; `start` has the slope and the shifts. Of many, these stay zero."""
-    x, q, room = spare
-    for i in range(x.shape[0]):
-        for c in range(x.shape[1]):
-            x[i, c] = np.log(max(floor, proba[i, c]))
-    if x.shape[1] > MANY:
-        start[0] = sharpen_slope(x, labels, weight, start[0], start[1:], q)
-    else:
-        sharpen_many(x, labels, weight, start, q, room)
-    for i in range(x.shape[0]):
-        scale_row(x[i], start[0], start[1:], q)
-        losses[i] = row_loss(q, labels[i], floor, squared)
+def sharpened_many(proba, labels, weight, floor, squared, start, anchors, room, losses):
+    """The same for several classes, by logarithms only, with one slope for all: shifts are slow to find and gain nothing.
+
+    Scaled are the logarithms of p / share: at slope zero, probabilities are the class shares, whose logarithms are the
+    anchors. `room` has a line for each class, and three more, of a number for each row, or longer.
+    """
+    n_rows, n_classes = proba.shape
+    x, sums = room[:n_classes], room[n_classes:]
+    for i in range(n_rows):
+        top = -np.inf
+        for c in range(n_classes):
+            x[c, i] = np.log(max(floor, proba[i, c])) - anchors[c]
+            top = max(top, x[c, i])
+        for c in range(n_classes):
+            x[c, i] -= top
+    start[0] = sharpen_many(x, anchors, labels, weight, start[0], sums)
+    total, square = sums[0], sums[1]
+    total[:], square[:] = 0.0, 0.0
+    for c in range(n_classes):
+        for i in range(n_rows):
+            e = exp_below(start[0] * x[c, i] + anchors[c])
+            total[i] += e
+            square[i] += e * e
+    for i in range(n_rows):
+        own = start[0] * x[labels[i], i] + anchors[labels[i]] - np.log(total[i])
+        losses[i] = 1.0 - 2.0 * np.exp(own) + square[i] / total[i] ** 2 if squared else -max(np.log(floor), own)
 
 
 @allocating
-def score_candidates(proba, labels, weight, floor, sharpened, squared, many, losses):
+def score_candidates(proba, labels, weight, floor, sharpened, squared, shares, losses):
     """Loss of every row under every candidate, (candidates, rows); if asked for, after a sigmoid.
 
     Of two classes it is the better of two sigmoids. That of a candidate is sought from that of the one before: neighbours
-    should be alike. `many` is room for a square of one number more than there are classes, and a line of it; or None where
-    there are two classes: then their way is not compiled.
+    should be alike. `shares` are those of the classes, or None if there are two: then the way of more is not compiled.
     """
     n_candidates, n_rows, n_classes = proba.shape
     logit, mine = np.empty(n_rows), np.empty(n_rows)
-    starts = np.zeros((2, 1 + n_classes))
+    starts = np.zeros((2, 2))
     starts[:, 0] = 1.0
+    if shares is not None:
+        room = np.empty((n_classes + 3, n_rows + 8))  # lines of powers of two would push each other out of fast memory
+        anchors = np.log(np.maximum(shares, floor))
     for k in range(n_candidates):
         least = np.inf
-        for scale in range(2 if sharpened and many is None else 1):
+        for scale in range(2 if sharpened and shares is None else 1):
             how = labels, weight, floor, squared
             if not sharpened:
                 for i in range(n_rows):
                     mine[i] = row_loss(proba[k, i], labels[i], floor, squared)
-            elif many is None:
+            elif shares is None:
                 sharpened_two(proba[k], scale == 1, *how, logit, starts[scale], mine)
             else:
-                spare = np.empty((n_rows, n_classes)), np.empty(n_classes), many
-                sharpened_many(proba[k], *how, starts[0], spare, mine)
+                sharpened_many(proba[k], *how, starts[0], anchors, room, mine)
             total = 0.0
             for i in range(n_rows):
                 total += weight[i] * mine[i]
