@@ -28,9 +28,11 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.isotonic import IsotonicRegression
 
+from kernelforest._engine.isotonic import shares_with_a_hit
+from kernelforest.compiling import announced_compiling
 from kernelforest.frames import as_table
 from kernelforest.scaling import Floats, Mask, Numbers, Scaling, scalings, seen
 from kernelforest.scoring import SCORINGS, losses, mean_and_error
@@ -253,33 +255,12 @@ def _venn_abers(p: Floats, hit: Mask, w: Floats) -> VennAbers:
     return VennAbers(scores, np.append(0.0, low), np.append(_shares_with_a_hit(mass, hits), 1.0))
 
 
-def _shares_with_a_hit(mass: NDArray[Any], hits: NDArray[Any]) -> Floats:
-    """What isotonic regression says at each score when one hit is added there; all scores in linear time.
-
-    Isotonic regression is the slope of the greatest convex minorant of the cumulative sums (M_i, H_i). A hit added at score
-    j moves the sums from j on by (1, 1). Asked for is the slope of the one edge that leads from the sums before j, which
-    stay, to those that moved. From j to j + 1 one point moves back. If it lands on or above the edge, that remains; if
-    below, the new edge starts there and ends at the same corner or further right.
-    """
-    M, H = ([0.0, *np.cumsum(x).tolist()] for x in (mass, hits))
-    last = len(mass)
-    corner = [last] * (last + 1)  # the corner that follows i in the minorant of the points i, ..., last
-    for i in range(last - 1, 0, -1):
-        b = i + 1
-        while b < last and (H[corner[b]] - H[i]) * (M[b] - M[i]) <= (H[b] - H[i]) * (M[corner[b]] - M[i]):
-            b = corner[b]
-        corner[i] = b
-    shares = []
-    a = b = 0  # the edge leads from point a to point b, moved
-    for i in range(last):  # the hit is added at the score between the points i and i + 1
-        if b <= i or (H[i] - H[a]) * (M[b] + 1 - M[a]) < (H[b] + 1 - H[a]) * (M[i] - M[a]):
-            a, b = i, max(b, i + 1)
-            while b < last and (H[corner[b]] + 1 - H[a]) * (M[b] + 1 - M[a]) <= (H[b] + 1 - H[a]) * (
-                M[corner[b]] + 1 - M[a]
-            ):
-                b = corner[b]
-        shares.append((H[b] + 1 - H[a]) / (M[b] + 1 - M[a]))
-    return np.array(shares)
+@announced_compiling()
+def _shares_with_a_hit(mass: Numbers | Floats, hits: Numbers | Floats) -> Floats:
+    """What isotonic regression says at each score when one hit is added there."""
+    shares = np.empty(len(mass))
+    shares_with_a_hit(np.append(0.0, mass.cumsum()), np.append(0.0, hits.cumsum()), shares)
+    return shares
 
 
 def _folds(y: Numbers, group: Numbers, folds: int, seed: int) -> Numbers:
