@@ -20,20 +20,15 @@ def make_router(nodes: NDArray[np.void], sets: NDArray[np.uint16], starts: NDArr
     """Number the distinct thresholds of each column, and rewrite nodes in terms of those numbers."""
     n_nodes = np.diff(starts[:, 0])
     inner = nodes["feature"] >= 0
+    asking = np.flatnonzero(inner) if inner.any() else np.zeros(1, np.int64)  # at least one column is needed
     flags = np.where(inner, nodes["feature"], 0)
-    seen = np.bincount(flags & COLUMN) > 0  # column 0 is, by the leaves
-    used, place = np.flatnonzero(seen), (seen.cumsum() - 1)[flags & COLUMN]
-    subset = (flags & CATEGORICAL) != 0
-    cut = np.where(subset, nodes["threshold"], 0.0).astype(np.uint64)
-    cuts, categorical = [np.zeros(1)] * len(used), np.zeros(len(used), dtype=bool)
-    where = np.flatnonzero(inner)
-    where = where[np.argsort(place[where].astype(np.min_scalar_type(len(used))), kind="stable")]  # short numbers sort faster
-    for j, mine in enumerate(np.split(where, np.bincount(place[where], minlength=len(used)).cumsum()[:-1])):
-        if len(mine) and subset[mine[0]]:
-            categorical[j] = True
-        elif len(mine):
-            cuts[j], cut[mine] = np.unique(nodes["threshold"][mine], return_inverse=True)
-    widths = [int(x).bit_length() for x in (max(cut.max(), max(map(len, cuts))), len(used), n_nodes.max())]
+    column, subset = flags[asking] & COLUMN, (flags[asking] & CATEGORICAL) != 0
+    seen = np.bincount(column) > 0
+    used, column = np.flatnonzero(seen), (seen.cumsum() - 1)[column]
+    numbers, cuts, offsets = number_cuts(column, np.where(subset, 0.0, nodes["threshold"][asking]))
+    place, cut = np.zeros(len(nodes), np.uint64), np.zeros(len(nodes), np.uint64)
+    place[asking], cut[asking] = column, np.where(subset, nodes["threshold"][asking], numbers)
+    widths = [int(x).bit_length() for x in (max(cut.max(), np.diff(offsets).max()), len(used), n_nodes.max())]
     if sum(widths) > 64:
         raise ValueError(f"a tree of {n_nodes.max()} nodes over {len(used)} columns is too large to be indexed")
     shape = Shape(*(np.uint64(x) for x in (widths[0] + widths[1], widths[0], 2 ** widths[1] - 1, 2 ** widths[0] - 1)))
@@ -41,35 +36,54 @@ def make_router(nodes: NDArray[np.void], sets: NDArray[np.uint16], starts: NDArr
     own = np.arange(len(nodes)) - np.repeat(starts[:-1, 0], n_nodes)
     child = np.where(inner, nodes["child"], own).astype(np.uint64)
     return Router(
-        words=(child << shape.child) | (place.astype(np.uint64) << shape.column) | cut,
+        words=(child << shape.child) | (place << shape.column) | cut,
         extras=np.where(inner, flags, nodes["child"]).astype(np.uint32),
         shape=shape,
         sets=sets,
         starts=starts,
         used=used.astype(np.int64),
-        categorical=categorical,
-        offsets=np.cumsum([0] + [len(c) for c in cuts], dtype=np.int64),
-        cuts=np.concatenate(cuts),
-        **lay_grid(cuts),
+        categorical=np.bincount(column[subset], minlength=len(used)) > 0,
+        offsets=offsets,
+        cuts=cuts,
+        **lay_grid(cuts, offsets),
         deepest=int(n_nodes.max()),
     )
 
 
-def lay_grid(cuts: list[NDArray[np.float64]]) -> dict[str, NDArray[Any]]:
+def number_cuts(
+    column: NDArray[np.int64], threshold: NDArray[np.float64]
+) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.int64]]:
+    """Number of each threshold among those of its column, the distinct ones ascending, and where those of a column begin.
+
+    >>> number_cuts(np.array([1, 0, 1, 1]), np.array([0.7, 0.2, 0.3, 0.7]))
+    (array([1, 0, 0, 1]), array([0.2, 0.3, 0.7]), array([0, 1, 3]))
+    """
+    order = np.argsort(threshold)
+    order = order[np.argsort(column[order].astype(np.min_scalar_type(column.max())), kind="stable")]  # short: faster
+    t, c = threshold[order], column[order]
+    is_new = np.append(True, (t[1:] != t[:-1]) | (c[1:] != c[:-1]))
+    offsets = np.append(0, np.bincount(c[is_new]).cumsum())
+    numbers = np.empty(len(order), np.int64)
+    numbers[order] = is_new.cumsum() - 1 - offsets[c]
+    return numbers, t[is_new], offsets
+
+
+def lay_grid(cuts: NDArray[np.float64], offsets: NDArray[np.int64]) -> dict[str, NDArray[Any]]:
     """Lay equal cells over the cuts of each column, so that a search among cuts need not begin from nothing.
 
     The cell of a number never decreases with the number, however it is rounded: so all cuts in lower cells are below it.
     """
-    n_cells = min(_CELLS, -(-2 * sum(map(len, cuts)) // len(cuts)))
-    grid, cells = np.zeros((len(cuts), 2)), np.empty((len(cuts), n_cells), np.uint32)
-    fullest = np.empty(len(cuts), np.int64)
+    counts = np.diff(offsets)
+    n_cells = min(_CELLS, -(-2 * len(cuts) // len(counts)))
+    column = np.repeat(np.arange(len(counts)), counts)
+    grid = np.zeros((len(counts), 2))
+    finite = np.isfinite(cuts)
+    first = np.minimum.reduceat(np.where(finite, cuts, np.inf), offsets[:-1])
+    last = np.maximum.reduceat(np.where(finite, cuts, -np.inf), offsets[:-1])
     with np.errstate(all="ignore"):
-        for j, column in enumerate(cuts):
-            finite = column[np.isfinite(column)]
-            if len(finite) > 1:
-                grid[j] = finite[0], n_cells / (finite[-1] - finite[0])
-            place = (column - grid[j, 0]) * grid[j, 1]
-            place = np.where(place > 0, np.minimum(place, n_cells - 1), 0).astype(np.int64)
-            counts = np.bincount(place, minlength=n_cells)
-            cells[j], fullest[j] = counts.cumsum() - counts, counts.max()
-    return {"grid": grid, "cells": cells, "fullest": fullest}
+        wide = first < last
+        grid[wide] = np.column_stack((first, n_cells / (last - first)))[wide]
+        place = (cuts - grid[column, 0]) * grid[column, 1]
+        place = np.where(place > 0, np.minimum(place, n_cells - 1), 0).astype(np.int64)
+    found = np.bincount(column * n_cells + place, minlength=len(counts) * n_cells).reshape(len(counts), n_cells)
+    return {"grid": grid, "cells": (found.cumsum(axis=1) - found).astype(np.uint32), "fullest": found.max(axis=1)}
