@@ -231,8 +231,7 @@ class KernelForestClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
             raise ValueError(
                 f"calibration={self.calibration!r} needs out-of-bag rows: set bootstrap=True or max_samples below 1.0"
             )
-        shares = np.bincount(labels.codes, targets.weight, len(labels.classes))
-        self._population = read_population(self.prior, labels.classes, shares / shares.sum(), class_weight)
+        self._population = read_population(self.prior, labels.classes, targets.shares, class_weight)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
 
         self.classes_ = labels.classes

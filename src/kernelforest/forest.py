@@ -137,8 +137,7 @@ class Forest:
     @cached_property
     def class_shares(self) -> NDArray[np.float64]:
         """Share of each class in the training data, by weight."""
-        mass = np.bincount(self.targets.labels, self.targets.weight, self.targets.n_classes)
-        return np.asarray(mass / mass.sum())
+        return self.targets.shares
 
     def draws(self, first: int = 0, stop: int | None = None) -> NDArray[np.int32]:
         """How often each tree drew each row, (trees, rows); drawn again from the seed. See `draw_counts`."""

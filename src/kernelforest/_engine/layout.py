@@ -44,7 +44,8 @@ class Targets(NamedTuple):
     @property
     def shares(self) -> NDArray[np.float64]:
         """The share of each class in the weight of all rows."""
-        return np.asarray(np.bincount(self.labels, self.weight, self.n_classes) / self.weight.sum())
+        mass = np.bincount(self.labels, self.weight, self.n_classes)
+        return np.asarray(mass / mass.sum())
 
 
 class Limits(NamedTuple):
