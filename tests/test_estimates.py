@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from sklearn.base import clone
 
 import oracle
 from kernelforest import KernelForestClassifier
@@ -579,6 +580,14 @@ def test_weighted_prior_leaves_predictions_as_they_are():
     # the "weighted" prior has multiplied by the class weights: predict must not do so again
     np.testing.assert_array_equal(weighted.predict(X), plain.predict(X))
     np.testing.assert_array_equal(weighted.predict(X), weighted.predict_proba(X).argmax(axis=1))
+
+
+@pytest.mark.parametrize("unit", [0.1, 3.7, 1e-7])
+def test_the_same_weight_for_all_rows_changes_nothing(unit):
+    table = draw_table(3, 80, ("numeric", "categorical", "missing"), 4, 20)
+    model = KernelForestClassifier.untuned(20, random_state=0, categorical_features=[1])
+    plain, weighted = clone(model).fit(table.X, table.y), clone(model).fit(table.X, table.y, np.full(80, unit))
+    np.testing.assert_allclose(weighted.predict_proba(table.X), plain.predict_proba(table.X), rtol=0, atol=1e-12)
 
 
 def test_a_class_without_weight_has_probability_zero_under_any_prior():

@@ -353,6 +353,14 @@ def test_copies_are_drawn_together_and_warned_of():
         assert np.ptp(found.inbag_counts_[rows == g], axis=0).max() == 0
 
 
+def test_copies_are_noticed_beside_rows_that_do_not_count():
+    X, y, rows = oversampled()
+    others = np.random.default_rng(9).normal(size=(300, 4))
+    model = KernelForestClassifier(60, random_state=0)
+    with pytest.warns(TuningWarning, match=rf"{len(y) - len(np.unique(rows))} of {len(y):,} rows are copies of others"):
+        model.fit(np.vstack([X, others]), np.append(y, np.zeros(300)), np.repeat([1.0, 0.0], [len(y), 300]))
+
+
 @pytest.mark.parametrize("how", ["untuned", "groups", "fill", "max_samples", "levels", "one column", "few"])
 def test_copies_are_left_alone(how):
     X, y, rows = oversampled()

@@ -112,7 +112,10 @@ def find_copies(columns: Columns, rows: NDArray[np.integer]) -> NDArray[np.int64
     >>> find_copies(code_table(x[:, None]), np.arange(100)) is None  # one column may be rounded
     True
     """
-    values = np.sort(np.diff(columns.offsets))[::-1]  # of each column
+    values = np.diff(columns.offsets)  # of each column
+    if len(rows) < columns.codes.shape[1]:
+        values = np.array([np.count_nonzero(np.bincount(codes)) for codes in columns.codes[:, rows]])
+    values = np.sort(values)[::-1]
     if len(values) < 2 or values[0] >= len(rows) or values[1] < max(MANY_VALUES, min(len(rows) / 10, MERGED_CODES)):
         return None
     keys = np.zeros(columns.codes.shape[1], np.uint64)
