@@ -69,7 +69,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options = parser.parse_args(arguments)
     warnings.simplefilter("ignore")  # some classes are rare
     for n_classes in (2, 3):
-        fit_both(*made(200, 4, n_classes, 0), seed=0)  # compiled, or loaded, before anything is timed
+        fit_both(*made(200, 8, n_classes, 0), seed=0)  # compiled, or loaded, before anything is timed
     lines = []
     for name in options.sets:
         say(name)
