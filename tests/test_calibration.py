@@ -11,7 +11,7 @@ from scipy.special import expit, logit, softmax
 from sklearn.isotonic import IsotonicRegression
 from sklearn.linear_model import LogisticRegression
 
-from kernelforest.calibration import METHODS, _folds, choose_calibrator, fit_calibrator
+from kernelforest.calibration import METHODS, _folds, choose_calibrator, cross_fitted, fit_calibrator
 from kernelforest.reliability import reliability
 from kernelforest.scoring import losses, score
 
@@ -295,14 +295,14 @@ def test_a_given_method_is_fitted_and_none_changes_nothing():
 @given(st.lists(st.integers(0, 6), min_size=1, max_size=40), st.integers(2, 6), st.integers(0, 99))
 def test_folds_keep_groups_together_and_are_as_many_as_there_can_be(groups, folds, seed):
     group = np.unique(groups, return_inverse=True)[1]
-    fold = _folds(np.arange(len(group)) % 2, group, folds, seed)
+    fold = _folds(np.arange(len(group)) % 2, group, folds, seed, even=True)
     assert all(len(set(fold[group == g])) == 1 for g in set(group))
     assert len(set(fold)) == min(folds, len(set(group)))
 
 
 def test_folds_spread_classes_evenly():
     y = np.repeat([0, 1], [95, 5])
-    fold = _folds(y, np.arange(100), 5, 0)
+    fold = _folds(y, np.arange(100), 5, 0, even=True)
     assert np.bincount(fold[y == 1]).tolist() == [1] * 5
     assert np.bincount(fold).tolist() == [20] * 5
 
@@ -411,3 +411,14 @@ def test_separated_hits_give_a_finite_slope_with_a_large_error():
     found = reliability(p, p > 0.5)
     assert 1 < found.slope < 100
     assert found.slope_error > 0.5
+
+
+@pytest.mark.parametrize("method", ["sigmoid", "isotonic"])
+def test_cross_fitting_finds_nothing_where_there_is_nothing(method):
+    scores = []
+    for seed in range(40):
+        labels = np.random.default_rng(seed).integers(5, size=100)
+        proba = cross_fitted(method, np.full((100, 5), 0.2), labels, seed=seed)
+        scores.append(losses(proba, labels, "log_loss").mean())
+    error = np.std(scores) / np.sqrt(len(scores))
+    assert np.mean(scores) > np.log(5) - 2 * error  # below are only those who know the shares of this sample

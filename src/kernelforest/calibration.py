@@ -183,7 +183,7 @@ def choose_calibrator(
         calibrator = _fit(method, p, y, w)
         return Chosen(None if isinstance(calibrator, Identity) else method, calibrator, scoring, ())
     group = np.arange(len(y)) if groups is None else np.unique(np.asarray(groups)[keep], return_inverse=True)[1]
-    fold = _folds(y, group, _number_of_folds(folds, p), seed)
+    fold = _folds(y, group, _number_of_folds(folds, p), seed, even=True)
     plain = losses(p, y, scoring)
     candidates = [_candidate(None, plain, plain, w, group)]
     best, in_use = None, plain
@@ -207,11 +207,14 @@ def cross_fitted(
     folds: int = 10,
     seed: int = 0,
 ) -> Floats:
-    """Calibrate every row by a map that was fitted without it; rows that cannot be scored stay as they are."""
+    """Calibrate every row by a map that was fitted without it; rows that cannot be scored stay as they are.
+
+    Folds are drawn blindly: if classes were spread evenly, the other folds would know the shares of this one.
+    """
     out = np.array(proba, dtype=np.float64)
     keep, p, y, w = seen(proba, labels, weight)
     group = np.arange(len(y)) if groups is None else np.unique(np.asarray(groups)[keep], return_inverse=True)[1]
-    out[keep] = _crossed(method, p, y, w, _folds(y, group, _number_of_folds(folds, p), seed))
+    out[keep] = _crossed(method, p, y, w, _folds(y, group, _number_of_folds(folds, p), seed, even=False))
     return out
 
 
@@ -263,11 +266,12 @@ def _shares_with_a_hit(mass: Numbers | Floats, hits: Numbers | Floats) -> Floats
     return shares
 
 
-def _folds(y: Numbers, group: Numbers, folds: int, seed: int) -> Numbers:
-    """The fold of every row: groups stay together, classes (of the first row of a group) are spread evenly."""
+def _folds(y: Numbers, group: Numbers, folds: int, seed: int, *, even: bool) -> Numbers:
+    """The fold of every row: groups stay together; if asked for, classes (of the first row of a group) are spread evenly."""
     first = np.unique(group, return_index=True)[1]
-    shuffled = np.random.default_rng(seed).permutation(len(first))
-    order = shuffled[np.argsort(y[first][shuffled], kind="stable")]
+    order = np.random.default_rng(seed).permutation(len(first))
+    if even:
+        order = order[np.argsort(y[first][order], kind="stable")]
     fold_of_group = np.empty(len(first), dtype=np.int64)
     fold_of_group[order] = np.arange(len(first)) % folds
     return fold_of_group[group]

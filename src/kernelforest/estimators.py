@@ -286,7 +286,10 @@ class KernelForestClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
 
     @property
     def oob_score_(self) -> Scores:
-        """Out-of-bag log loss, Brier score and error; rows that every tree drew are left out."""
+        """Out-of-bag log loss, Brier score and error; rows that every tree drew are left out.
+
+        Of fewer than 100 rows or groups it may flatter: what is tuned by few rows is also scored on them.
+        """
         return self._score(*self._out_of_bag())
 
     def summary(self) -> None:
