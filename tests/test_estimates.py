@@ -601,6 +601,17 @@ def test_a_class_without_weight_has_probability_zero_under_any_prior():
         np.testing.assert_array_equal(proba[:, 2], 0.0)
 
 
+@pytest.mark.parametrize("prior", [None, "weighted", [0.2, 0.5, 0.3]])
+def test_a_class_without_weight_stays_at_zero_when_calibrated(prior):
+    rng = np.random.default_rng(1)
+    X, y = rng.normal(size=(120, 2)), np.arange(120) % 3
+    rules = {"calibration": "sigmoid", "prior": prior, "class_weight": {0: 1.0, 1: 2.0, 2: 3.0}}
+    model = KernelForestClassifier.untuned(30, random_state=0, **rules).fit(X, y, (y < 2).astype(float))
+    for proba in (model.predict_proba(X), model.oob_proba_):
+        np.testing.assert_array_equal(proba[:, 2], 0.0)
+        np.testing.assert_allclose(proba.sum(axis=1), 1.0)
+
+
 def test_an_out_of_bag_fill_is_allowed_whenever_rows_are_left_out():
     X, y = np.arange(6.0)[:, None], np.array([0, 0, 0, 1, 1, 1])
     # one row per tree, not to be mistaken for max_samples=1.0, all of them

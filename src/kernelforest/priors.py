@@ -45,11 +45,15 @@ def read_population(prior: Any, classes: NDArray[Any], shares: Floats, class_wei
     >>> sick(np.array([[0.9, 0.1]])).round(3)
     array([[0.083, 0.917]])
     """
+    factors, preference = None, class_weight
     if isinstance(prior, str) and prior == "weighted":
-        return Population(shares, class_weight, None)
-    wanted = None if prior is None else _read_shares(prior, classes, shares)
-    factors = None if wanted is None else np.divide(wanted, shares, out=np.zeros_like(wanted), where=shares > 0)
-    return Population(shares, factors, class_weight)
+        factors, preference = class_weight, None
+    elif prior is not None:
+        wanted = _read_shares(prior, classes, shares)
+        factors = np.divide(wanted, shares, out=np.zeros_like(wanted), where=shares > 0)
+    if not shares.all():  # calibration would lift a class without weight from zero
+        factors = np.where(shares > 0, 1.0 if factors is None else factors, 0.0)
+    return Population(shares, factors, preference)
 
 
 def _read_shares(prior: Any, classes: NDArray[Any], shares: Floats) -> Floats:
