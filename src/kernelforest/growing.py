@@ -106,8 +106,7 @@ def make_targets(
     """
     n_rows = len(labels)
     fill = np.ones(n_rows) if weight is None else weight
-    is_constant = fill[fill > 0].min(initial=np.inf) == fill.max()  # then rounding of a mean must not break ties
-    mass = fill / (fill.max() if is_constant else fill.mean())
+    mass = fill / fill.max()  # exactly one for all, if all weigh the same: rounding would break ties
     if class_weight is not None:
         mass = mass * class_weight[labels]
     drawable = np.flatnonzero(fill > 0).astype(np.int32)
