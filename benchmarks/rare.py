@@ -52,7 +52,7 @@ def blind(split: Split) -> Array:
 
     with (
         patch("kernelforest.tuning.sample_rows", sample_blindly),
-        patch("kernelforest.estimators.sample_rows", sample_blindly),
+        patch("kernelforest.outofbag.sample_rows", sample_blindly),
     ):
         return ours(split)
 

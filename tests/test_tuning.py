@@ -176,7 +176,7 @@ def test_scores_of_a_sample_are_those_of_all_rows_though_hits_are_rare(monkeypat
     fixed = {"splitter": "best", "max_features": 1, "aggregate": "mean", "fill": "inbag", "random_state": 0}
     whole = KernelForestClassifier(60, **fixed).fit(X, y)
     monkeypatch.setattr("kernelforest.tuning.MOST_ROWS", 400)
-    monkeypatch.setattr("kernelforest.estimators.CALIBRATION_ROWS", 400)
+    monkeypatch.setattr("kernelforest.outofbag.CALIBRATION_ROWS", 400)
     part = KernelForestClassifier(60, **fixed).fit(X, y)
     assert part.tuning_.n_rows == 400
     scores = [{c.leaf_size: c.score for c in model.tuning_.candidates} for model in (whole, part)]

@@ -7,7 +7,6 @@ from copy import copy
 from numbers import Integral
 from operator import attrgetter
 from typing import Any, Self
-from warnings import warn
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -16,7 +15,7 @@ from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from kernelforest.binning import code_table
-from kernelforest.calibration import METHODS, Chosen, Identity, choose_calibrator, cross_fitted
+from kernelforest.calibration import METHODS
 from kernelforest.data import (
     check_choice,
     is_frame,
@@ -27,16 +26,15 @@ from kernelforest.data import (
     read_threads,
     read_weights,
 )
-from kernelforest.forest import AGGREGATES, FILLS, Forest
+from kernelforest.forest import AGGREGATES, FILLS
 from kernelforest.growing import Rules, make_targets
 from kernelforest.judging import Part
 from kernelforest.kernel import Correction, ForestKernel, training_of
+from kernelforest.outofbag import OutOfBag, calibrated, classic, fit_calibration, no_calibration
 from kernelforest.priors import read_population
-from kernelforest.scoring import SCORINGS, Scores, sample_rows, score
+from kernelforest.scoring import SCORINGS, Scores
 from kernelforest.summary import compare, describe
 from kernelforest.tuning import UNTUNED, copies_as_groups, grow_blend, is_auto, open_choices, tune, warn_if_noisy
-
-CALIBRATION_ROWS = 5000  # more would not make a difference, as rare classes have their share of them
 
 
 class KernelForestClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -245,7 +243,11 @@ class KernelForestClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
             self.blend_ = (Part(best.splitter, best.max_features, 1.0, {best.leaf_size: 1.0}),)
         self.splitter_, self.max_features_, self.leaf_size_, self.aggregate_, self.fill_ = best[:5]
         self.forest_ = grow_blend(columns, targets, rules, self.blend_, seed, threads=threads, verbose=self.verbose)
-        self.calibration_ = self._calibrate(seed, tuned=not choices.is_decided)
+        method = None if is_auto(self.calibration) and choices.is_decided else self.calibration
+        if method is None:
+            self.calibration_ = no_calibration(self.scoring)
+        else:
+            self.calibration_ = fit_calibration(self.forest_, self._raw_out_of_bag(), method, self.scoring, seed)
         return self
 
     def predict_proba(self, X: Any, aggregate: str | None = None, fill: str | None = None) -> NDArray[np.float64]:
@@ -282,7 +284,7 @@ class KernelForestClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
     @property
     def oob_proba_(self) -> NDArray[np.float64]:
         """Out-of-bag class probabilities of the training rows, computed on first use."""
-        return self._out_of_bag()[0].copy()
+        return self._out_of_bag().proba.copy()
 
     @property
     def oob_score_(self) -> Scores:
@@ -290,14 +292,16 @@ class KernelForestClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
 
         Of fewer than 100 rows or groups it may flatter: what is tuned by few rows is also scored on them.
         """
-        return self._score(*self._out_of_bag())
+        return self._out_of_bag().scores(self.forest_, self._population)
 
     def summary(self) -> None:
         """Print what was chosen, and what that bought over an untuned forest, by out-of-bag scores."""
         check_is_fitted(self)
         lines = describe(self)
-        if self.forest_.has_out_of_bag and self._out_of_bag()[1].any():
-            lines += compare({"this forest": self.oob_score_, "untuned forest": self._classic_scores()})
+        if self.forest_.has_out_of_bag and self._out_of_bag().n_trees.any():
+            plain, n_trees = classic(self.forest_, self._threads())
+            untuned = OutOfBag(self._population(plain), n_trees).scores(self.forest_, self._population)
+            lines += compare({"this forest": self.oob_score_, "untuned forest": untuned})
         else:
             lines.append("Every tree was grown on all rows: nothing is out-of-bag, so nothing can be scored.")
         print("\n".join(lines))
@@ -367,24 +371,6 @@ class KernelForestClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
     def _tunable(self) -> dict[str, Any]:
         return {name: getattr(self, name) for name in UNTUNED}
 
-    def _calibrate(self, seed: int, *, tuned: bool) -> Chosen:
-        """Fit the calibrator on out-of-bag probabilities; "auto" leaves a forest alone whose parameters are all fixed."""
-        method = None if is_auto(self.calibration) and not tuned else self.calibration
-        forest = self.forest_
-        if method is None:
-            return Chosen(None, Identity(), self.scoring, ())
-        proba, n_trees = self._raw_out_of_bag()
-        targets = forest.targets
-        seen = np.flatnonzero((n_trees > 0) & (targets.weight > 0))
-        rows, weight, _ = sample_rows(seen, targets.labels, targets.weight, CALIBRATION_ROWS, seed)
-        groups = None if targets.groups is None else targets.groups[rows]
-        about = proba[rows], targets.labels[rows], weight, groups
-        chosen = choose_calibrator(method, *about, scoring=self.scoring)
-        if method in METHODS and chosen.method is None:
-            why = "rows that trees left out have one class only" if len(rows) else "no row was left out by a tree"
-            warn(f"calibration={method!r} is not done, because {why}", stacklevel=3)
-        return chosen
-
     def _check_words(self) -> None:
         check_choice("scoring", self.scoring, SCORINGS)
         check_choice("aggregate", self.aggregate, ("auto", *AGGREGATES))
@@ -398,23 +384,6 @@ class KernelForestClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         check_choice("fill", fill, FILLS)
         if fill == "oob" and not leaves_rows_out:
             raise ValueError("fill='oob' needs rows that a tree did not draw: set bootstrap=True or max_samples below 1.0")
-
-    def _classic_scores(self) -> Scores:
-        """Out-of-bag scores of an untuned forest on the same rows."""
-        forest, threads = self.forest_, self._threads()
-        limits = Rules(forest.n_trees).limits(len(forest.targets.drawable), self.n_features_in_)
-        classic = Forest.grow(forest.columns, forest.targets, limits, range(forest.n_trees), forest.seed, threads=threads)
-        plain, n_trees = classic.estimate_out_of_bag("mean", "inbag", threads)
-        return self._score(self._population(plain), n_trees)
-
-    def _score(self, proba: NDArray[np.float64], n_trees: NDArray[np.int32]) -> Scores:
-        """Score the rows that some tree did not draw, as a sample of the population that probabilities refer to."""
-        targets = self.forest_.targets
-        weight = self._population.weights(targets.labels, targets.weight)
-        seen = (n_trees > 0) & (weight > 0)
-        if not seen.any():
-            raise AttributeError("every tree drew every row, so nothing can be scored: use more trees, rows or groups")
-        return score(proba[seen], targets.labels[seen], weight[seen])
 
     def _threads(self) -> int:
         return read_threads(self.n_jobs)
@@ -432,29 +401,15 @@ class KernelForestClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         calibrate = None if self.calibration_.method is None else self.calibration_.calibrator
         return Correction(calibrate, None if self._population.factors is None else self._population)
 
-    def _out_of_bag(self) -> tuple[NDArray[np.float64], NDArray[np.int32]]:
+    def _out_of_bag(self) -> OutOfBag:
+        """Calibrated, and in the population that is meant."""
         check_is_fitted(self)
         if not self.forest_.has_out_of_bag:
             raise AttributeError("nothing is out-of-bag: every tree was grown on all rows")
         if "_oob" not in self.__dict__:
-            proba, n_trees = self._raw_out_of_bag()
-            unseen = int((n_trees == 0).sum())
-            if unseen:
-                warn(
-                    f"{unseen} of {len(n_trees)} rows were drawn by every tree; their out-of-bag probability is the class "
-                    "share of the data. Use more trees (n_estimators).",
-                    stacklevel=3,
-                )
-            targets, method = self.forest_.targets, self.calibration_.method
-            if method is not None:
-                proba[n_trees == 0] = np.nan  # nothing to be learned from
-                raw, silent = proba, (targets.weight == 0) & (n_trees > 0)  # no map was fitted on these
-                proba = cross_fitted(method, raw, targets.labels, targets.weight, targets.groups)
-                proba[silent] = self.calibration_.calibrator(raw[silent])
-                proba[n_trees == 0] = self.forest_.class_shares
-            self._oob = (self._population(proba), n_trees)
+            proba, n_trees = calibrated(self.forest_, self._raw_out_of_bag(), self.calibration_)
+            self._oob = OutOfBag(self._population(proba), n_trees)
         return self._oob
 
-    def _raw_out_of_bag(self) -> tuple[NDArray[np.float64], NDArray[np.int32]]:
-        """Out-of-bag probabilities before calibration, and the number of trees behind each."""
-        return self.forest_.estimate_out_of_bag(self.aggregate_, self.fill_, self._threads())
+    def _raw_out_of_bag(self) -> OutOfBag:
+        return OutOfBag(*self.forest_.estimate_out_of_bag(self.aggregate_, self.fill_, self._threads()))

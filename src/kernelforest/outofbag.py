@@ -1,0 +1,82 @@
+"""Out-of-bag probabilities of a forest enter; a map that calibrates them, calibrated ones and their scores leave.
+
+Nothing is held out. The map that predictions go through is fitted on all out-of-bag rows, but a row itself is calibrated by
+a map that was fitted without it, so that scores stay honest.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+from warnings import warn
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kernelforest.calibration import METHODS, Chosen, Identity, choose_calibrator, cross_fitted
+from kernelforest.forest import Forest
+from kernelforest.growing import Rules
+from kernelforest.priors import Population
+from kernelforest.scoring import Scores, sample_rows, score
+
+CALIBRATION_ROWS = 5000  # more would not make a difference, as rare classes have their share of them
+
+
+class OutOfBag(NamedTuple):
+    """Probabilities of the training rows from trees that did not draw them."""
+
+    proba: NDArray[np.float64]  # (rows, classes)
+    n_trees: NDArray[np.int32]  # (rows,) behind each; none: it is the class shares
+
+    def scores(self, forest: Forest, population: Population) -> Scores:
+        """How good they are on the rows that some tree left out, as a sample of the population that they refer to."""
+        targets = forest.targets
+        weight = population.weights(targets.labels, targets.weight)
+        seen = (self.n_trees > 0) & (weight > 0)
+        if not seen.any():
+            raise AttributeError("every tree drew every row, so nothing can be scored: use more trees, rows or groups")
+        return score(self.proba[seen], targets.labels[seen], weight[seen])
+
+
+def fit_calibration(forest: Forest, raw: OutOfBag, method: str, scoring: str, seed: int) -> Chosen:
+    """Fit the map of predictions on rows of positive weight that some tree left out."""
+    targets = forest.targets
+    seen = np.flatnonzero((raw.n_trees > 0) & (targets.weight > 0))
+    rows, weight, _ = sample_rows(seen, targets.labels, targets.weight, CALIBRATION_ROWS, seed)
+    groups = None if targets.groups is None else targets.groups[rows]
+    chosen = choose_calibrator(method, raw.proba[rows], targets.labels[rows], weight, groups, scoring=scoring)
+    if method in METHODS and chosen.method is None:
+        why = "rows that trees left out have one class only" if len(rows) else "no row was left out by a tree"
+        warn(f"calibration={method!r} is not done, because {why}", stacklevel=3)
+    return chosen
+
+
+def no_calibration(scoring: str) -> Chosen:
+    """Probabilities are left as they are."""
+    return Chosen(None, Identity(), scoring, ())
+
+
+def calibrated(forest: Forest, raw: OutOfBag, chosen: Chosen) -> OutOfBag:
+    """Each row through a map that was fitted without it; rows that every tree drew get the class shares."""
+    proba, n_trees = raw
+    if unseen := int((n_trees == 0).sum()):
+        warn(
+            f"{unseen} of {len(n_trees)} rows were drawn by every tree; their out-of-bag probability is the class "
+            "share of the data. Use more trees (n_estimators).",
+            stacklevel=4,
+        )
+    if chosen.method is None:
+        return raw
+    targets = forest.targets
+    known = np.where(n_trees[:, None] > 0, proba, np.nan)  # from class shares nothing is to be learned
+    out = cross_fitted(chosen.method, known, targets.labels, targets.weight, targets.groups)
+    silent = (targets.weight == 0) & (n_trees > 0)  # no map was fitted on these
+    out[silent] = chosen.calibrator(proba[silent])
+    out[n_trees == 0] = forest.class_shares
+    return OutOfBag(out, n_trees)
+
+
+def classic(forest: Forest, threads: int) -> OutOfBag:
+    """What an untuned forest of as many trees says about the same rows."""
+    limits = Rules(forest.n_trees).limits(len(forest.targets.drawable), len(forest.columns.codes))
+    plain = Forest.grow(forest.columns, forest.targets, limits, range(forest.n_trees), forest.seed, threads=threads)
+    return OutOfBag(*plain.estimate_out_of_bag("mean", "inbag", threads))
