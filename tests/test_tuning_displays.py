@@ -192,7 +192,7 @@ def test_a_way_dropped_early_is_thin_and_grey_and_the_legend_says_why():
     assert line.get_linewidth() < lines_of(display.axes_[0])[0].get_linewidth()
     assert legend_of(display.axes_[1])[-1] == "dropped early, not comparable:\nscored with 25 of 100 trees"
     many = BandwidthPathDisplay.from_model(tuned(*GRID, n_rows=5000)).plot()
-    assert legend_of(many.axes_[1])[-1].endswith("scored with 25 of 100 trees\nand 1,024 of 5,000 rows")
+    assert legend_of(many.axes_[1])[-1].endswith("scored with 25 of 100 trees\nand 1,000 of 5,000 rows")
     none = BandwidthPathDisplay.from_model(tuned(*GRID[:3])).plot()
     assert not any("dropped" in text for text in legend_of(none.axes_[0]))
 

@@ -17,6 +17,7 @@ from kernelforest._engine import path
 from kernelforest._engine.layout import Columns, Limits, Targets
 from kernelforest.forest import AGGREGATES, FILLS, Forest, row_blocks
 
+NEAR_BYTES = 4_000_000  # of fills that rows walk through together: what caches hold
 MOST_ENTRIES = 8_000_000  # of the sums of one path: 64 MB, for each way to grow that is tried
 
 
@@ -94,6 +95,7 @@ class BandwidthPath:
         parents, leaf_nodes = np.empty(len(sizes), np.int32), np.empty(len(inbag), np.int32)
         fills = np.zeros((len(sizes), len(FILLS), self.targets.n_classes + 1))
         codes = np.array([AGGREGATES[name] for name in self.aggregates])
+        n_near = max(1, NEAR_BYTES * (stop - first) // fills.nbytes)
         path.link_nodes(forest.nodes["feature"][nodes], forest.nodes["child"][nodes], starts, parents, leaf_nodes)
 
         def fill(trees: slice) -> None:
@@ -102,7 +104,9 @@ class BandwidthPath:
 
         def walk(block: slice) -> None:
             tree_side = starts, sizes, parents, leaf_nodes, fills
-            path.add_path(self.rows[block], *tree_side, leaves, draws, labels, weight, self.sizes, codes, self.steps[block])
+            row_side = leaves, draws, labels, weight, self.sizes, codes, self.steps[block]
+            for a in range(0, stop - first, n_near):
+                path.add_path(a, min(a + n_near, stop - first), self.rows[block], *tree_side, *row_side)
 
         forest.run(fill, row_blocks(stop - first, threads), threads)
         forest.run(walk, row_blocks(len(self.rows), 2 * threads), threads)

@@ -320,7 +320,7 @@ class Forest:
             def block(rows: slice, leaves: Any = leaves, draws: Any = draws) -> None:
                 for k, (cut, sums) in enumerate(zip(cuts, counted, strict=True)):
                     about = own[rows], self.targets.labels[rows], out[k, rows], n_trees[k, rows]
-                    fills.add_out_of_bag(cut.leads[leaves[rows]], draws, rows.start, sums, aggregate, *about)
+                    fills.add_out_of_bag(leaves[rows], cut.leads, draws, rows.start, sums, aggregate, *about)
 
             self.run(block, row_blocks(self.n_rows, threads), threads)
         return out, n_trees[0]

@@ -30,7 +30,7 @@ from kernelforest.growing import SPLITTERS, in_threads
 from kernelforest.scoring import Sample, mean_and_error
 
 SPLITTER_NAMES = {number: name for name, number in SPLITTERS.items()}
-FIRST_ROWS = 1024  # scored before the last round
+ROWS_PER_TREE = 40  # that are scored before the last round
 GRANT = 1.5  # power of the leaf size by which a likelihood is multiplied
 TEMPER = 0.5  # power of that product in a weight
 MOST_WAYS = 3  # to grow, that are blended
@@ -87,7 +87,7 @@ class Judge:
 
     def __call__(self, way: BandwidthPath, is_last: bool, threads: int) -> Judged:
         """Score what is on the path of one way to grow; before the last round some rows and every other leaf size do."""
-        n_rows = len(self.sample.rows) if is_last else min(FIRST_ROWS, len(self.sample.rows))
+        n_rows = len(self.sample.rows) if is_last else min(ROWS_PER_TREE * way.n_trees, len(self.sample.rows))
         sizes = way.sizes if is_last else way.sizes[::-2][::-1]
         kinds = list(product(way.aggregates, self.fills))
         proba, mass = way.probabilities(sizes, n_rows, self.fills)

@@ -4,6 +4,9 @@ A candidate is a way to grow trees (how cuts are made, mtry), a leaf size, an ag
 so they compete by successive halving: all get a few trees, the better half gets as many again, and so on. Everything else
 is read off the bandwidth path of the same trees.
 
+Few trees flatter large mtry, because its trees are alike and a few of them say what all would. So a way that was dropped
+comes back, with as many trees as the others have by then, when the next larger mtry is the best of its kind of cuts.
+
 How candidates are compared and blended is told in `judging`.
 """
 
@@ -32,10 +35,14 @@ from kernelforest.scoring import Sample, sample_rows
 
 # what "auto" means where there is nothing to choose by: the classic forest
 UNTUNED: dict[str, Any] = {"splitter": "best", "max_features": "sqrt", "leaf_size": 1, "aggregate": "mean", "fill": "inbag"}
+MOST_TREES = 250  # of one way to grow, to choose by
 MOST_ROWS = 8192  # that are scored, rare classes with a share of their own
 MANY_ROWS = 5000  # from which on work on one way to grow is worth sharing among threads
 FEW_TREES, FEW_ROWS, FEW_GROUPS, RARE_ROWS = 50, 100, 30, 10  # below which there is a warning
 LEAST = 10  # rows, or groups, to choose by at all
+FAR = 10.0  # behind the best, as a logarithm of weights: such a way to grow is not followed up
+
+Way = tuple[str, int]  # to grow trees: splitter and mtry
 
 
 class TuningWarning(UserWarning):
@@ -166,28 +173,50 @@ def tune(
 ) -> Tuning:
     """Grow the ways that are open, drop the worse half of them round by round, and score what is on their paths."""
     sample, n_features = scored_rows(targets, choices, seed), len(columns.codes)
-    ways = []
+    paths: dict[Way, BandwidthPath] = {}
     for splitter, mtry in product(choices.splitter, choices.max_features):
         limits = replace(rules, splitter=splitter, max_features=mtry, leaf_size=1).limits(len(targets.drawable), n_features)
-        ways.append(
-            BandwidthPath(columns, targets, limits, seed, sample.rows, np.array(choices.leaf_size), choices.aggregate)
+        paths[splitter, mtry] = BandwidthPath(
+            columns, targets, limits, seed, sample.rows, np.array(choices.leaf_size), choices.aggregate
         )
     judge = Judge(targets, sample, choices.fill, scoring, calibrated)
-    dropped: list[Candidate] = []
-    for n_trees, is_last in rounds(len(ways), len(targets.labels), len(sample.rows), rules.n_estimators):
-        results = extended(ways, n_trees, judge, is_last, threads=threads, verbose=verbose)
-        weigh = Weigher.of(results, judge)
+    evidence = dict.fromkeys(paths, 0.0)  # of the ways that are still in the race
+    dropped: dict[Way, list[Candidate]] = {}
+    for n_trees, is_last in rounds(len(paths), len(targets.labels), rules.n_estimators):
+        entering = [way for way in evidence if not is_last or evidence[way] >= max(evidence.values()) - FAR]
+        n_keep = max(MOST_WAYS, ceil(len(entering) / 2))
+        judged: dict[Way, Judged] = {}
+        while entering:
+            results = extended([paths[way] for way in entering], n_trees, judge, is_last, threads=threads, verbose=verbose)
+            judged.update(zip(entering, results, strict=True))
+            weigh = Weigher.of(list(judged.values()), judge)
+            evidence = {way: float(weigh.evidence(result).max()) for way, result in judged.items()}
+            entering = challengers(evidence, choices.max_features)
         if not is_last:
-            order = np.argsort([-weigh.evidence(r).max() for r in results], kind="stable")
-            keep = set(order[: max(MOST_WAYS, ceil(len(order) / 2))].tolist())
-            dropped += [c for k, r in enumerate(results) if k not in keep for c in weigh.candidates(r)]
-            ways = [way for k, way in enumerate(ways) if k in keep]
+            order = sorted(judged, key=lambda way: -evidence[way])
+            dropped |= {way: weigh.candidates(judged[way]) for way in order}
+            evidence = {way: evidence[way] for way in order[:n_keep]}
+    results = list(judged.values())
     shares = weigh.shares(results)
     candidates = with_errors(results, shares, weigh, judge)
+    candidates += [c for way, early in dropped.items() if way not in judged for c in early]
     parts = [weigh.part(result, mine) for result, mine in zip(results, shares, strict=True) if mine.any()]
-    return Tuning(
-        (*candidates, *dropped), scoring, len(sample.rows), calibrated, tuple(sorted(parts, key=lambda p: -p.share))
-    )
+    return Tuning(tuple(candidates), scoring, len(sample.rows), calibrated, tuple(sorted(parts, key=lambda p: -p.share)))
+
+
+def challengers(evidence: Mapping[Way, float], mtrys: Sequence[int]) -> list[Way]:
+    """Ways that are out of the race, though the next larger mtry is the best of its kind of cuts and nearly the best of all.
+
+    >>> challengers({("best", 4): -80.0, ("best", 8): -81.0, ("extra", 4): -79.5}, (1, 2, 4, 8))
+    [('best', 2), ('extra', 2)]
+    """
+    out, best = [], max(evidence.values())
+    for splitter in dict.fromkeys(splitter for splitter, _ in evidence):
+        leader = max((way for way in evidence if way[0] == splitter), key=lambda way: evidence[way])
+        smaller = [mtry for mtry in mtrys if mtry < leader[1]]
+        if smaller and evidence[leader] >= best - FAR and (splitter, max(smaller)) not in evidence:
+            out.append((splitter, max(smaller)))
+    return out
 
 
 def extended(
@@ -199,7 +228,8 @@ def extended(
     within them.
     """
     together = len(ways) >= 2 * threads or len(judge.targets.labels) < MANY_ROWS
-    across, within = (threads, 1) if together else (1, threads)
+    across = min(threads, len(ways)) if together else 1
+    within = threads // across
     results: dict[int, Judged] = {}
 
     def one(k: int) -> None:
@@ -252,21 +282,18 @@ def apportion(shares: Sequence[float], n_trees: int) -> list[int]:
     return [int(n) for n in np.diff(ends)]
 
 
-def rounds(n_ways: int, n_rows: int, n_scored: int, n_estimators: int) -> list[tuple[int, bool]]:
+def rounds(n_ways: int, n_rows: int, n_estimators: int) -> list[tuple[int, bool]]:
     """Number of trees of each way to grow in every round, doubled from round to round, and whether it is the last.
 
-    Many rows need fewer trees, because their scores are less noisy: in the end as many as the rows that are scored demand.
+    Many rows need fewer trees at first, because their scores are less noisy. In the end half of the forest decides.
 
-    >>> rounds(14, 1000, 1000, 500)
+    >>> rounds(14, 1000, 500)
     [(50, False), (100, False), (200, False), (250, True)]
     """
-    most = max(1, min(n_estimators // 2, max(96, min(250, 300_000 // n_scored))))
-    trees = [min(most, max(24, min(100, 50_000 // n_rows)))]
-    while trees[-1] < most and n_ways > MOST_WAYS:
+    most = max(1, min(n_estimators // 2, MOST_TREES))
+    trees = [most if n_ways <= MOST_WAYS else min(most, max(24, min(100, 50_000 // n_rows)))]
+    while trees[-1] < most:
         trees.append(min(most, 2 * trees[-1]))
-        n_ways = max(MOST_WAYS, ceil(n_ways / 2))
-    if n_ways <= MOST_WAYS:
-        trees[-1] = most
     return [(n, k == len(trees) - 1) for k, n in enumerate(trees)]
 
 

@@ -8,6 +8,8 @@ from numba import njit
 
 from kernelforest._engine.layout import MEAN, PROXIMITY
 
+NEAR = 16  # trees whose leaves are read together: what caches hold
+
 # no reference counting and no wrappers, see grow.py
 jit = njit(nogil=True, error_model="numpy", _nrt=False, no_cpython_wrapper=True, no_cfunc_wrapper=True)
 allocating = njit(nogil=True, cache=True, error_model="numpy", no_cfunc_wrapper=True)
@@ -50,19 +52,20 @@ def normalise(sums, shares):
 
 
 @allocating
-def add_out_of_bag(leaves, draws, first, sums, aggregate, own, labels, out, n_trees):
+def add_out_of_bag(leaves, leads, draws, first, sums, aggregate, own, labels, out, n_trees):
     """Add opinions about training rows, from `first` on, over the trees that did not draw them.
 
-    Leaves are numbered through all trees. `own` is what a row put in the fill itself.
+    Leaves are numbered through all trees, and lead to those of the cut trees. `own` is what a row put in the fill itself.
     """
     opinion = np.empty(out.shape[1])
-    for i in range(leaves.shape[0]):
-        for t in range(leaves.shape[1]):
-            if draws[t, first + i] == 0:
-                form_opinion(sums, leaves[i, t], own[i], labels[i], aggregate, opinion)
-                for c in range(out.shape[1]):
-                    out[i, c] += opinion[c]
-                n_trees[i] += 1
+    for begin in range(0, leaves.shape[1], NEAR):
+        for i in range(leaves.shape[0]):
+            for t in range(begin, min(begin + NEAR, leaves.shape[1])):
+                if draws[t, first + i] == 0:
+                    form_opinion(sums, leads[leaves[i, t]], own[i], labels[i], aggregate, opinion)
+                    for c in range(out.shape[1]):
+                        out[i, c] += opinion[c]
+                    n_trees[i] += 1
 
 
 @allocating

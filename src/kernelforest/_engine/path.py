@@ -112,15 +112,19 @@ def form_opinions(fills, own, label, aggregates, opinion):
 
 
 @allocating
-def add_path(rows, starts, sizes, parents, leaf_nodes, fills, leaves, draws, labels, weight, grid, aggregates, steps):
-    """Add opinions about some rows over the trees that did not draw them, (rows, leaf sizes, opinions).
+def add_path(
+    first, stop, rows, starts, sizes, parents, leaf_nodes, fills, leaves, draws, labels, weight, grid, aggregates, steps
+):
+    """Add opinions about some rows over those of the trees first .. stop-1 that did not draw them.
+
+    They go to steps, (rows, leaf sizes, opinions).
 
     Noted is by how much an opinion changes from one leaf size to the next: mostly it does not.
     """
     opinion, last = np.empty(steps.shape[2]), np.empty(steps.shape[2])
     for i in range(rows.shape[0]):
         row = rows[i]
-        for t in range(leaves.shape[1]):
+        for t in range(first, stop):
             if draws[t, row] != 0:
                 continue
             node, told = leaf_nodes[starts[t, 1] + leaves[row, t]], -1

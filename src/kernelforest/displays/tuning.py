@@ -7,7 +7,7 @@ their scores are from fewer trees and rows, so they may look better or worse tha
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Set
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Self
 
@@ -18,7 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 from kernelforest.displays.canvas import BESIDE, ORANGE, PALE, SKY, panels, shades, spread, star
 from kernelforest.frames import as_table
 from kernelforest.growing import SPLITTERS
-from kernelforest.judging import FIRST_ROWS, Candidate
+from kernelforest.judging import ROWS_PER_TREE, Candidate
 from kernelforest.tuning import Tuning
 
 Floats = NDArray[np.float64]
@@ -137,10 +137,21 @@ class Section:
 
     def name_of_dropped(self) -> str:
         """For a legend: why these scores should not be compared with the others."""
-        few = sorted({way.n_trees for way in self.ways if not self.stayed(way)})
-        trees = f"{few[0]} to {few[-1]}" if len(few) > 1 else f"{few[0]}"
-        rows = f"\nand {FIRST_ROWS:,} of {self.tuning.n_rows:,} rows" if self.tuning.n_rows > FIRST_ROWS else ""
-        return f"dropped early, not comparable:\nscored with {trees} of {self.best.n_trees} trees{rows}"
+        trees = {way.n_trees for way in self.ways if not self.stayed(way)}
+        all_rows = self.tuning.n_rows
+        n_rows = {min(ROWS_PER_TREE * n, all_rows) for n in trees}
+        rows = f"\nand {name_range(n_rows)} of {all_rows:,} rows" if min(n_rows) < all_rows else ""
+        return f"dropped early, not comparable:\nscored with {name_range(trees)} of {self.best.n_trees} trees{rows}"
+
+
+def name_range(numbers: Set[int]) -> str:
+    """The smallest and the largest number.
+
+    >>> name_range({960, 1920}), name_range({50})
+    ('960 to 1,920', '50')
+    """
+    low, high = min(numbers), max(numbers)
+    return f"{low:,}" if low == high else f"{low:,} to {high:,}"
 
 
 @dataclass(eq=False, repr=False)
