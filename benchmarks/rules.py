@@ -118,10 +118,10 @@ class Candidates:
     def sharpened(self) -> Array:
         """Log losses after a sigmoid, as the package scores them."""
         n_classes, out = len(self.shares), np.empty(self.oob.shape[:2])
-        room = None if n_classes == 2 else np.empty((n_classes + 2, n_classes + 1))
+        shares = None if n_classes == 2 else self.shares
         floor = 1.0 / (n_classes * len(self.y) + 1)
         about = self.y.astype(np.int32), np.ones(len(self.y))
-        score_candidates(np.ascontiguousarray(self.oob), *about, floor, True, False, room, out)
+        score_candidates(np.ascontiguousarray(self.oob), *about, floor, True, False, shares, out)
         return out
 
     def calibrated(self, weights: Array) -> Array:
