@@ -181,7 +181,7 @@ def tune(
         )
     judge = Judge(targets, sample, choices.fill, scoring, calibrated)
     evidence = dict.fromkeys(paths, 0.0)  # of the ways that are still in the race
-    dropped: dict[Way, list[Candidate]] = {}
+    early: dict[Way, list[Candidate]] = {}  # of all ways, as they did when they were last scored before the end
     for n_trees, is_last in rounds(len(paths), len(targets.labels), rules.n_estimators):
         entering = [way for way in evidence if not is_last or evidence[way] >= max(evidence.values()) - FAR]
         n_keep = max(MOST_WAYS, ceil(len(entering) / 2))
@@ -194,12 +194,12 @@ def tune(
             entering = challengers(evidence, choices.max_features)
         if not is_last:
             order = sorted(judged, key=lambda way: -evidence[way])
-            dropped |= {way: weigh.candidates(judged[way]) for way in order}
+            early |= {way: weigh.candidates(judged[way]) for way in order}
             evidence = {way: evidence[way] for way in order[:n_keep]}
     results = list(judged.values())
     shares = weigh.shares(results)
     candidates = with_errors(results, shares, weigh, judge)
-    candidates += [c for way, early in dropped.items() if way not in judged for c in early]
+    candidates += [c for way, dropped in early.items() if way not in judged for c in dropped]
     parts = [weigh.part(result, mine) for result, mine in zip(results, shares, strict=True) if mine.any()]
     return Tuning(tuple(candidates), scoring, len(sample.rows), calibrated, tuple(sorted(parts, key=lambda p: -p.share)))
 
