@@ -18,6 +18,7 @@ from unittest.mock import patch
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import expit
 from sklearn.ensemble import HistGradientBoostingClassifier
 
 from kernelforest import KernelForestClassifier
@@ -30,11 +31,6 @@ from tables import say, table
 Array = NDArray[np.float64]
 N_TEST = 4_000
 SMALL = 1e-3  # added to both sides of a ratio: less excess than this hardly matters
-
-
-def logistic(z: Array) -> Array:
-    """The probability that belongs to log odds."""
-    return np.asarray(1.0 / (1.0 + np.exp(-z)))
 
 
 def normal(width: int, rng: np.random.Generator, n: int) -> Array:
@@ -55,20 +51,20 @@ def letters(rng: np.random.Generator, n: int) -> Array:
 
 def motif(strength: float, shift: float, X: Array) -> Array:
     """Ten positions count, three pairs of them together."""
-    table = 2.0 * np.sin(np.arange(1, 41) * 12.9898).reshape(10, 4)
-    z = sum(table[j, X[:, j].astype(int)] for j in range(10))
+    effects = 2.0 * np.sin(np.arange(1, 41) * 12.9898).reshape(10, 4)
+    z = sum(effects[j, X[:, j].astype(int)] for j in range(10))
     z += 3.0 * ((X[:, 0] == 1) & (X[:, 1] == 2)) + 2.0 * ((X[:, 2] == 0) & (X[:, 3] == 3))
-    return logistic(strength * (z - 2.0 * ((X[:, 4] == 1) & (X[:, 5] > 1))) + shift)
+    return expit(strength * (z - 2.0 * ((X[:, 4] == 1) & (X[:, 5] > 1))) + shift)
 
 
 def eight_of_thirty(X: Array) -> Array:
     """A linear rule in eight of thirty columns."""
-    return logistic(3.0 * X[:, :8].sum(axis=1) - 2.0)
+    return expit(3.0 * X[:, :8].sum(axis=1) - 2.0)
 
 
 def ball(X: Array) -> Array:
     """The distance from the middle counts, and a product."""
-    return logistic(2.5 * ((X[:, :5] ** 2).sum(axis=1) - 4.3) + 3.0 * X[:, 5] * X[:, 6])
+    return expit(2.5 * ((X[:, :5] ** 2).sum(axis=1) - 4.3) + 3.0 * X[:, 5] * X[:, 6])
 
 
 MORE = [

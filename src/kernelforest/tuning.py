@@ -285,7 +285,8 @@ def apportion(shares: Sequence[float], n_trees: int) -> list[int]:
 def rounds(n_ways: int, n_rows: int, n_estimators: int) -> list[tuple[int, bool]]:
     """Number of trees of each way to grow in every round, doubled from round to round, and whether it is the last.
 
-    Many rows need fewer trees at first, because their scores are less noisy. In the end half of the forest decides.
+    Many rows need fewer trees at first, because their scores are less noisy. In the end half of the forest decides, or 250
+    trees of a large one.
 
     >>> rounds(14, 1000, 500)
     [(50, False), (100, False), (200, False), (250, True)]
