@@ -94,17 +94,20 @@ class BandwidthPath:
         leaves, draws = forest.training_leaves(first, stop, threads), forest.draws(first, stop)
         parents, leaf_nodes = np.empty(len(sizes), np.int32), np.empty(len(inbag), np.int32)
         fills = np.zeros((len(sizes), len(FILLS), self.targets.n_classes + 1))
-        codes = np.array([AGGREGATES[name] for name in self.aggregates])
+        begins, above, entries = np.empty_like(parents), np.empty_like(parents), np.empty_like(leaf_nodes)
+        usual = self.targets.n_classes == 2 and self.aggregates == ("mean", "proximity")
+        codes = None if usual else np.array([AGGREGATES[name] for name in self.aggregates])
         n_near = max(1, NEAR_BYTES * (stop - first) // fills.nbytes)
         path.link_nodes(forest.nodes["feature"][nodes], forest.nodes["child"][nodes], starts, parents, leaf_nodes)
+        path.link_ends(parents, sizes, leaf_nodes, self.sizes, begins, above, entries)
 
         def fill(trees: slice) -> None:
             for tree in range(trees.start, trees.stop):
                 path.fill_nodes(tree, starts, inbag, leaves, draws, labels, weight, parents, leaf_nodes, fills)
 
         def walk(block: slice) -> None:
-            tree_side = starts, sizes, parents, leaf_nodes, fills
-            row_side = leaves, draws, labels, weight, self.sizes, codes, self.steps[block]
+            tree_side = starts, begins, above, entries, fills
+            row_side = leaves, draws, labels, weight, codes, self.steps[block]
             for a in range(0, stop - first, n_near):
                 path.add_path(a, min(a + n_near, stop - first), self.rows[block], *tree_side, *row_side)
 

@@ -7,6 +7,8 @@ only climb further:
     root 500 - 230 - 90 - 31 - 8 - 3 - 1     draws along the path of one row
          s = 1: 1    s = 10: 8    s = 100: 90
 
+At which of the sizes a node takes over from the one below is the same for all its rows, so it is noted once (`link_ends`).
+
 Fills are counted into every node, not only into leaves. An out-of-bag row takes itself out of the fills that count it.
 
 This file calls no jitted function of another file (see grow.py).
@@ -111,15 +113,47 @@ def form_opinions(fills, own, label, aggregates, opinion):
                     mine[c] = (mine[c] == most) / ties
 
 
+@jit
+def form_two(fills, own, label, opinion):
+    """The same for two classes and the aggregates mean and proximity, which are most of the work there is."""
+    for f in range(3):
+        no, yes, total = fills[f, 0], fills[f, 1], fills[f, 2]
+        if f != INBAG:
+            taken = min(own, yes if label == 1 else no)
+            no, yes, total = no - taken * (label == 0), yes - taken * (label == 1), total - taken
+        unit = 1.0 / total if total > 0.0 else 1.0
+        opinion[2 * f], opinion[2 * f + 1] = unit * no, unit * yes
+        opinion[6 + 2 * f], opinion[7 + 2 * f] = no, yes
+
+
 @allocating
-def add_path(
-    first, stop, rows, starts, sizes, parents, leaf_nodes, fills, leaves, draws, labels, weight, grid, aggregates, steps
-):
+def link_ends(parents, sizes, leaf_nodes, grid, begins, above, entries):
+    """Note where rows end as the leaf size grows: sizes of the grid are numbered from 0.
+
+    For every node, the number of the first size at which its rows may end in it, and the node they end in next, -1 if there
+    is none. For every leaf, the node in which its rows end under the smallest size.
+    """
+    n_sizes, tops = grid.shape[0], np.empty(parents.shape[0], np.int32)  # the highest node that begins with this one
+    for i in range(parents.shape[0]):  # parents come before their children
+        parent, s = parents[i], 0
+        while s < n_sizes and grid[s] < sizes[i]:
+            s += 1
+        begins[i], above[i], tops[i] = s, -1, i
+        if parent >= 0 and begins[parent] < n_sizes:
+            above[i] = tops[parent]
+            if begins[parent] == s:
+                tops[i] = tops[parent]
+    for leaf in range(leaf_nodes.shape[0]):
+        node = leaf_nodes[leaf]
+        entries[leaf] = tops[node] if begins[node] == 0 else node
+
+
+@allocating
+def add_path(first, stop, rows, starts, begins, above, entries, fills, leaves, draws, labels, weight, aggregates, steps):
     """Add opinions about some rows over those of the trees first .. stop-1 that did not draw them.
 
-    They go to steps, (rows, leaf sizes, opinions).
-
-    Noted is by how much an opinion changes from one leaf size to the next: mostly it does not.
+    They go to steps, (rows, leaf sizes, opinions). Noted is by how much an opinion changes from one leaf size to the next:
+    mostly it does not. `aggregates` is None for mean and proximity of two classes.
     """
     opinion, last = np.empty(steps.shape[2]), np.empty(steps.shape[2])
     for i in range(rows.shape[0]):
@@ -127,18 +161,20 @@ def add_path(
         for t in range(first, stop):
             if draws[t, row] != 0:
                 continue
-            node, told = leaf_nodes[starts[t, 1] + leaves[row, t]], -1
-            for k in range(last.shape[0]):
-                last[k] = 0.0
-            for s in range(grid.shape[0]):
-                while parents[node] >= 0 and sizes[parents[node]] <= grid[s]:
-                    node = parents[node]
-                if node != told:
+            node, s = entries[starts[t, 1] + leaves[row, t]], 0
+            last[:] = 0.0
+            while True:
+                if aggregates is None:
+                    form_two(fills[node], weight[row], labels[row], opinion)
+                else:
                     form_opinions(fills[node], weight[row], labels[row], aggregates, opinion)
-                    for k in range(opinion.shape[0]):
-                        steps[i, s, k] += opinion[k] - last[k]
-                        last[k] = opinion[k]
-                    told = node
+                for k in range(opinion.shape[0]):
+                    steps[i, s, k] += opinion[k] - last[k]
+                    last[k] = opinion[k]
+                node = above[node]
+                if node < 0:
+                    break
+                s = begins[node]
 
 
 @allocating
@@ -167,14 +203,36 @@ def read_path(steps, kinds, places, shares, proba, mass):
 
 
 @jit
-def sharpen_two(logit, labels, weight, slope, shift):
+def exp_below(z):
+    """The exponential of a number that is not positive, to nine digits above e^-16: loops over this become vectors."""
+    r = max(z, -64.0) / 64.0
+    e = 1.0 + r * (1.0 + r * (A2 + r * (A3 + r * (A4 + r * (A5 + r * (A6 + r * (A7 + r * A8)))))))
+    e *= e
+    e *= e
+    e *= e
+    e *= e
+    e *= e
+    return e * e
+
+
+@jit
+def sigmoid(logit, slope, shift, out):
+    """The probability of every row after a sigmoid; this loop becomes one over vectors."""
+    for i in range(logit.shape[0]):
+        z = shift + slope * logit[i]
+        e = exp_below(-abs(z))
+        out[i] = (1.0 if z >= 0.0 else e) / (1.0 + e)
+
+
+@jit
+def sharpen_two(logit, labels, weight, slope, shift, q):
     """Slope and shift of the log odds with the least log loss, by Newton's method; a weak prior keeps them finite."""
     for _ in range(50):
         ga, gb = RIDGE * shift, RIDGE * (slope - 1.0)
         haa, hab, hbb = RIDGE, 0.0, RIDGE
+        sigmoid(logit, slope, shift, q)
         for i in range(logit.shape[0]):
-            q = 1.0 / (1.0 + np.exp(-(shift + slope * logit[i])))
-            rest, v = weight[i] * (q - labels[i]), weight[i] * q * (1.0 - q)
+            rest, v = weight[i] * (q[i] - labels[i]), weight[i] * q[i] * (1.0 - q[i])
             ga += rest
             gb += rest * logit[i]
             haa += v
@@ -191,19 +249,6 @@ def sharpen_two(logit, labels, weight, slope, shift):
         if most < TOLERANCE:
             break
     return slope, shift
-
-
-@jit
-def exp_below(z):
-    """The exponential of a number that is not positive, to nine digits above e^-16: loops over this become vectors."""
-    r = max(z, -64.0) / 64.0
-    e = 1.0 + r * (1.0 + r * (A2 + r * (A3 + r * (A4 + r * (A5 + r * (A6 + r * (A7 + r * A8)))))))
-    e *= e
-    e *= e
-    e *= e
-    e *= e
-    e *= e
-    return e * e
 
 
 @jit
@@ -242,7 +287,7 @@ def row_loss(q, label, floor, squared):
 
 
 @jit
-def sharpened_two(proba, linear, labels, weight, floor, squared, logit, start, losses):
+def sharpened_two(proba, linear, labels, weight, floor, squared, logit, q, start, losses):
     """Fit a sigmoid to the probabilities of two classes and note the loss of every row after it.
 
     `start` has the slope and shift to begin with, and then those that were found. A sigmoid sees the logarithms of
@@ -251,11 +296,11 @@ def sharpened_two(proba, linear, labels, weight, floor, squared, logit, start, l
     for i in range(logit.shape[0]):
         no, yes = proba[i, 0], proba[i, 1]
         logit[i] = 2.0 * (yes - no) if linear else np.log(max(floor, yes) / max(floor, no))
-    slope, shift = sharpen_two(logit, labels, weight, start[0], start[1])
+    slope, shift = sharpen_two(logit, labels, weight, start[0], start[1], q)
     start[0], start[1] = slope, shift
+    sigmoid(logit, slope, shift, q)
     for i in range(logit.shape[0]):
-        q = 1.0 / (1.0 + np.exp(-(shift + slope * logit[i])))
-        miss = 1.0 - q if labels[i] == 1 else q
+        miss = 1.0 - q[i] if labels[i] == 1 else q[i]
         losses[i] = miss * miss if squared else -np.log(max(floor, 1.0 - miss))
 
 
@@ -296,7 +341,7 @@ def score_candidates(proba, labels, weight, floor, sharpened, squared, shares, l
     should be alike. `shares` are those of the classes, or None if there are two: then the way of more is not compiled.
     """
     n_candidates, n_rows, n_classes = proba.shape
-    logit, mine = np.empty(n_rows), np.empty(n_rows)
+    logit, q, mine = np.empty(n_rows), np.empty(n_rows), np.empty(n_rows)
     starts = np.zeros((2, 2))
     starts[:, 0] = 1.0
     if shares is not None:
@@ -310,7 +355,7 @@ def score_candidates(proba, labels, weight, floor, sharpened, squared, shares, l
                 for i in range(n_rows):
                     mine[i] = row_loss(proba[k, i], labels[i], floor, squared)
             elif shares is None:
-                sharpened_two(proba[k], scale == 1, *how, logit, starts[scale], mine)
+                sharpened_two(proba[k], scale == 1, *how, logit, q, starts[scale], mine)
             else:
                 sharpened_many(proba[k], *how, starts[0], anchors, room, mine)
             total = 0.0
