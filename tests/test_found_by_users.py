@@ -456,3 +456,19 @@ def test_a_report_says_what_it_needs_for_drawing(tmp_path, monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     assert main(["paper", "report", "--out", str(tmp_path)]) == 1
     assert "drawing the report needs matplotlib" in capsys.readouterr().err
+
+
+def test_threads_within_threads_do_not_wait_for_each_other():
+    code = """
+import numpy as np
+from kernelforest import KernelForestClassifier
+from kernelforest.growing import in_threads
+inner = lambda i: sum(in_threads(lambda j: i * j, range(3), 3))
+assert list(in_threads(inner, range(3), 3)) == [0, 3, 6]
+X = np.random.default_rng(0).normal(size=(300, 1))
+KernelForestClassifier(40, n_jobs=4, random_state=0).fit(X, X[:, 0] > 0)  # two ways to grow, on two threads each
+"""
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", code], capture_output=True, text=True, timeout=120, check=False
+    )
+    assert done.returncode == 0, done.stderr

@@ -11,6 +11,7 @@ from functools import lru_cache
 from math import ceil, sqrt
 from numbers import Integral, Real
 from queue import SimpleQueue
+from threading import local
 from typing import Any, TypeVar
 
 import numpy as np
@@ -169,13 +170,25 @@ def in_threads(work: Callable[[T], R], items: Sequence[T], threads: int) -> Iter
     if threads == 1 or len(items) < 2:
         yield from map(wrapping, items)
     else:
-        yield from _pool(threads).map(wrapping, items)
+        yield from _pool(threads, _here.depth).map(wrapping, items)
+
+
+class _Here(local):
+    """How deeply the work of this thread is nested in that of others."""
+
+    depth = 0
+
+
+_here = _Here()
 
 
 @lru_cache
-def _pool(threads: int) -> ThreadPoolExecutor:
-    """Threads that wait for work: starting them anew a hundred times in a fit would take longer than some of the work."""
-    return ThreadPoolExecutor(threads, thread_name_prefix="kernelforest")
+def _pool(threads: int, depth: int) -> ThreadPoolExecutor:
+    """Threads that wait for work: starting them anew a hundred times in a fit would take longer than some of the work.
+
+    Work that hands out work has another pool than what it waits for, or all threads could wait for each other.
+    """
+    return ThreadPoolExecutor(threads, "kernelforest", initializer=setattr, initargs=(_here, "depth", depth + 1))
 
 
 if hasattr(os, "register_at_fork"):  # not on Windows
