@@ -361,6 +361,18 @@ def test_copies_are_noticed_beside_rows_that_do_not_count():
         model.fit(np.vstack([X, others]), np.append(y, np.zeros(300)), np.repeat([1.0, 0.0], [len(y), 300]))
 
 
+def test_rows_that_agree_but_not_in_their_labels_are_no_copies():
+    rng = np.random.default_rng(0)
+    shop = rng.integers(0, 60, 400)  # each described by two numbers
+    X, y = rng.normal(size=(60, 2))[shop], (rng.random(400) < rng.beta(0.4, 0.4, 60)[shop]).astype(int)
+    model = KernelForestClassifier(60, random_state=0)
+    with catch_warnings():
+        simplefilter("error", TuningWarning)
+        model.fit(X, y)
+    told = clone(model).fit(X, y, groups=np.arange(400))
+    assert model.oob_score_.log_loss == pytest.approx(told.oob_score_.log_loss, abs=0.03)  # as copies: higher by 0.25
+
+
 @pytest.mark.parametrize("how", ["untuned", "groups", "fill", "max_samples", "levels", "one column", "few"])
 def test_copies_are_left_alone(how):
     X, y, rows = oversampled()

@@ -200,7 +200,8 @@ class KernelForestClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         groups : array of shape (n_rows,), optional
             Rows that belong together: repeated measurements of a person, rows of one day. A tree draws a group as a whole
             or not at all, so that out-of-bag means: from groups the tree has not seen. If left out and anything is tuned,
-            copies of rows are groups, with a warning, where there are many and two columns tell rows apart.
+            copies of rows are groups, with a warning, where there are many and two columns tell rows apart. Rows that agree
+            but are separate observations need no groups: `np.arange(n_rows)` says so.
 
         """
         for stale in ("_oob", "_kernel", "tuning_", "forest_"):  # a fit that fails leaves no model behind
@@ -219,7 +220,7 @@ class KernelForestClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         columns = code_table(matrix, self._schema.levels, threads)
         members = read_groups(groups, len(matrix))
         if members is None and self._minds_copies():
-            members = copies_as_groups(columns, weight)
+            members = copies_as_groups(columns, labels.codes, weight)
         targets = make_targets(labels.codes, len(labels.classes), weight, class_weight, members)
         choices = open_choices(self._tunable(), rules, targets, matrix.shape[1])
         limits = rules.limits(len(targets.drawable), matrix.shape[1])

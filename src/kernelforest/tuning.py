@@ -305,16 +305,18 @@ def scored_rows(targets: Targets, choices: Open, seed: int) -> Sample:
     return sample_rows(np.flatnonzero(targets.weight > 0), targets.labels, targets.weight, most, seed)
 
 
-def copies_as_groups(columns: Columns, weight: NDArray[np.float64] | None) -> NDArray[np.int64] | None:
+def copies_as_groups(
+    columns: Columns, labels: NDArray[np.integer], weight: NDArray[np.float64] | None
+) -> NDArray[np.int64] | None:
     """Numbers that copies of rows share, with a warning; None where there are few copies, or none for sure."""
     rows = np.arange(columns.codes.shape[1]) if weight is None else np.flatnonzero(weight)
-    numbers = find_copies(columns, rows)
+    numbers = find_copies(columns, labels, rows)
     if numbers is not None:
         warn(
             f"{len(rows) - len(np.unique(numbers[rows])):,} of {len(rows):,} rows are copies of others. A tree that leaves "
             "a row out would have seen its copy, and out-of-bag scores would flatter, so copies are drawn together, as with "
             "groups=. Better give every row once, with sample_weight= if it counts more often, and class_weight= or prior= "
-            "for rare classes",
+            f"for rare classes. If they are observations that happen to agree, say groups=np.arange({len(numbers)})",
             TuningWarning,
             stacklevel=3,
         )
