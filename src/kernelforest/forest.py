@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 
 from kernelforest._engine import fills, path, route
 from kernelforest._engine.layout import MEAN, PROXIMITY, VOTE, Columns, Limits, Router, Targets
-from kernelforest.binning import decode, joined
+from kernelforest.binning import joined
 from kernelforest.compiling import announced_compiling
 from kernelforest.growing import draw_counts, grow_forest, in_threads
-from kernelforest.routing import make_router
+from kernelforest.routing import make_router, make_training_router
 
 AGGREGATES = {"vote": VOTE, "mean": MEAN, "proximity": PROXIMITY}
 FILLS = ("inbag", "all", "oob")
@@ -153,8 +153,16 @@ class Forest:
     def training_leaves(self, first: int, stop: int, threads: int = 1) -> NDArray[np.int32]:
         """Leaf number of each training row in the trees first .. stop-1."""
         out = np.empty((self.n_rows, stop - first), np.int32)
-        some = self.router._replace(starts=self.starts[first : stop + 1])
-        self._send(lambda rows: decode(self.columns, rows), some, out, threads)
+        begin, end = self.starts[first], self.starts[stop]
+        nodes, sets = self.nodes[begin[0] : end[0]], self.sets[begin[2] : end[2]]
+        router = make_training_router(nodes, sets, self.starts[first : stop + 1] - begin, self.columns)
+        quick = not self.columns.kinds.any()
+
+        def block(rows: slice) -> None:
+            codes = np.ascontiguousarray(self.columns.codes[:, rows])
+            route.descend(codes, quick, router, None, out[rows], route.make_block(codes.shape[1], router.deepest))
+
+        self.run(block, row_blocks(self.n_rows, threads, rows_at_once(router)), threads)
         return out
 
     def fill(self, name: str, threads: int = 1) -> NDArray[np.float64]:
@@ -351,8 +359,7 @@ class Forest:
             memory = route.make_block(len(z), router.deepest)
             route.descend(codes, numeric and not missing, router, opinions, out[rows], memory)
 
-        most = max(_LEAST_BLOCK, 4 * router.deepest)  # what is read of a large tree is shared by many rows
-        self.run(block, row_blocks(len(out), threads, most), threads)
+        self.run(block, row_blocks(len(out), threads, rows_at_once(router)), threads)
 
     @staticmethod
     def run(block: Callable[[Any], None], blocks: list[Any], threads: int) -> None:
@@ -387,6 +394,11 @@ def form_opinions(counts: NDArray[np.float64], aggregate: str) -> NDArray[np.flo
     shares = np.zeros_like(counts)
     np.divide(counts, totals, out=shares, where=totals > 0)
     return shares
+
+
+def rows_at_once(router: Router) -> int:
+    """How many rows to send down together: what is read of a large tree is shared by many."""
+    return max(_LEAST_BLOCK, 4 * router.deepest)
 
 
 def row_blocks(n_rows: int, threads: int, most: int = _BLOCK) -> list[slice]:

@@ -11,43 +11,80 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelforest._engine.layout import CATEGORICAL, COLUMN, Router, Shape
+from kernelforest._engine.layout import CATEGORICAL, COLUMN, MISSING, Columns, Router, Shape
+from kernelforest._engine.route import find_codes
 
 _CELLS = 16_384  # most cells of a grid over the cuts of a column
 
 
 def make_router(nodes: NDArray[np.void], sets: NDArray[np.uint16], starts: NDArray[np.int64]) -> Router:
     """Number the distinct thresholds of each column, and rewrite nodes in terms of those numbers."""
-    n_nodes = np.diff(starts[:, 0])
     inner = nodes["feature"] >= 0
     asking = np.flatnonzero(inner) if inner.any() else np.zeros(1, np.int64)  # at least one column is needed
-    flags = np.where(inner, nodes["feature"], 0)
-    column, subset = flags[asking] & COLUMN, (flags[asking] & CATEGORICAL) != 0
+    flags = np.where(inner, nodes["feature"], 0)[asking]
+    column, subset = flags & COLUMN, (flags & CATEGORICAL) != 0
     seen = np.bincount(column) > 0
     used, column = np.flatnonzero(seen), (seen.cumsum() - 1)[column]
     numbers, cuts, offsets = number_cuts(column, np.where(subset, 0.0, nodes["threshold"][asking]))
     place, cut = np.zeros(len(nodes), np.uint64), np.zeros(len(nodes), np.uint64)
     place[asking], cut[asking] = column, np.where(subset, nodes["threshold"][asking], numbers)
-    widths = [int(x).bit_length() for x in (max(cut.max(), np.diff(offsets).max()), len(used), n_nodes.max())]
-    if sum(widths) > 64:
-        raise ValueError(f"a tree of {n_nodes.max()} nodes over {len(used)} columns is too large to be indexed")
-    shape = Shape(*(np.uint64(x) for x in (widths[0] + widths[1], widths[0], 2 ** widths[1] - 1, 2 ** widths[0] - 1)))
-    cut[~inner] = shape.cut_mask  # nothing lies above: a leaf is its own left child
-    own = np.arange(len(nodes)) - np.repeat(starts[:-1, 0], n_nodes)
-    child = np.where(inner, nodes["child"], own).astype(np.uint64)
     return Router(
-        words=(child << shape.child) | (place << shape.column) | cut,
-        extras=np.where(inner, flags, nodes["child"]).astype(np.uint32),
-        shape=shape,
+        **write_words(nodes, starts, place, cut, len(used), int(np.diff(offsets).max())),
         sets=sets,
-        starts=starts,
         used=used.astype(np.int64),
         categorical=np.bincount(column[subset], minlength=len(used)) > 0,
         offsets=offsets,
         cuts=cuts,
         **lay_grid(cuts, offsets),
-        deepest=int(n_nodes.max()),
     )
+
+
+def make_training_router(
+    nodes: NDArray[np.void], sets: NDArray[np.uint16], starts: NDArray[np.int64], columns: Columns
+) -> Router:
+    """The same in terms of the codes that the training table has already: nothing is left to code by, and no grid."""
+    inner = nodes["feature"] >= 0
+    column = np.where(inner, nodes["feature"] & COLUMN, 0).astype(np.uint64)
+    subset = inner & ((nodes["feature"] & CATEGORICAL) != 0)
+    cut = np.where(subset, nodes["threshold"], 0.0).astype(np.uint64)
+    find_codes(np.flatnonzero(inner & ~subset), column, nodes["threshold"], columns.offsets, columns.highs, cut)
+    return Router(
+        **write_words(nodes, starts, column, cut, len(columns.codes), MISSING),
+        sets=sets,
+        used=np.arange(len(columns.codes)),
+        categorical=np.bincount(column[subset].astype(np.int64), minlength=len(columns.codes)) > 0,
+        offsets=np.zeros(1, np.int64),
+        cuts=np.empty(0),
+        grid=np.empty((0, 2)),
+        cells=np.empty((0, 0), np.uint32),
+        fullest=np.empty(0, np.int64),
+    )
+
+
+def write_words(
+    nodes: NDArray[np.void],
+    starts: NDArray[np.int64],
+    column: NDArray[np.uint64],
+    cut: NDArray[np.uint64],
+    n_columns: int,
+    most: int,
+) -> dict[str, Any]:
+    """Pack the column and cut of every node with its child, in as many bits as it takes; codes are up to `most`."""
+    inner, n_nodes = nodes["feature"] >= 0, np.diff(starts[:, 0])
+    widths = [int(x).bit_length() for x in (max(cut.max(), most), n_columns, n_nodes.max())]
+    if sum(widths) > 64:
+        raise ValueError(f"a tree of {n_nodes.max()} nodes over {n_columns} columns is too large to be indexed")
+    shape = Shape(*(np.uint64(x) for x in (widths[0] + widths[1], widths[0], 2 ** widths[1] - 1, 2 ** widths[0] - 1)))
+    own = np.arange(len(nodes)) - np.repeat(starts[:-1, 0], n_nodes)
+    child = np.where(inner, nodes["child"], own).astype(np.uint64)
+    last = np.where(inner, cut, shape.cut_mask)  # nothing lies above: a leaf is its own left child
+    return {
+        "words": (child << shape.child) | (column << shape.column) | last,
+        "extras": np.where(inner, nodes["feature"], nodes["child"]).astype(np.uint32),
+        "shape": shape,
+        "starts": starts,
+        "deepest": int(n_nodes.max()),
+    }
 
 
 def number_cuts(
@@ -68,7 +105,7 @@ def number_cuts(
     return numbers, t[is_new], offsets
 
 
-def lay_grid(cuts: NDArray[np.float64], offsets: NDArray[np.int64]) -> dict[str, NDArray[Any]]:
+def lay_grid(cuts: NDArray[np.float64], offsets: NDArray[np.int64]) -> dict[str, Any]:
     """Lay equal cells over the cuts of each column, so that a search among cuts need not begin from nothing.
 
     The cell of a number never decreases with the number, however it is rounded: so all cuts in lower cells are below it.

@@ -81,6 +81,21 @@ def code_rows(z, router, codes):
     return missing
 
 
+@allocating
+def find_codes(which, column, threshold, offsets, highs, cut):
+    """The last training code that some numeric nodes keep left: that of the largest value at or below the threshold."""
+    for i in which:
+        lo, hi = offsets[column[i]], offsets[column[i] + ONE]
+        first = lo
+        while lo < hi:
+            middle = (lo + hi) >> 1
+            if highs[middle] <= threshold[i]:
+                lo = middle + 1
+            else:
+                hi = middle
+        cut[i] = U(lo - first - 1)
+
+
 @jit
 def is_listed(sets, at, level):
     """Whether a level is in the ascending list that begins at `at` with its length."""
