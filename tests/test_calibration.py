@@ -333,7 +333,7 @@ def test_the_seed_decides_the_folds():
 
 
 def test_tables_are_dicts_without_pandas(monkeypatch):
-    p, y = draw(50)
+    p, y = draw(150)
     chosen = choose_calibrator("auto", pair(p), y)
     assert chosen.frame()["method"].tolist() == ["none", *METHODS]
     monkeypatch.setitem(sys.modules, "pandas", None)
@@ -422,3 +422,14 @@ def test_cross_fitting_finds_nothing_where_there_is_nothing(method):
         scores.append(losses(proba, labels, "log_loss").mean())
     error = np.std(scores) / np.sqrt(len(scores))
     assert np.mean(scores) > np.log(5) - 2 * error  # below are only those who know the shares of this sample
+
+
+def test_few_rows_are_calibrated_by_a_sigmoid_that_is_held_back():
+    rng = np.random.default_rng(0)
+    p = rng.beta(2.0, 2.0, 40)
+    proba, y = np.column_stack([1.0 - p, p]), (p > 0.5).astype(int)  # a slope as steep as one likes
+    few = choose_calibrator("auto", proba, y)
+    assert few.method == "sigmoid"
+    assert few.candidates == ()  # nothing was compared
+    many = choose_calibrator("sigmoid", np.repeat(proba, 10, axis=0), np.repeat(y, 10))
+    assert 1.0 < few.calibrator.slope[0] < 0.5 * many.calibrator.slope[0]

@@ -34,7 +34,7 @@ from sklearn.isotonic import IsotonicRegression
 from kernelforest._engine.isotonic import shares_with_a_hit
 from kernelforest.compiling import announced_compiling
 from kernelforest.frames import as_table
-from kernelforest.scaling import Floats, Mask, Numbers, Scaling, scalings, seen
+from kernelforest.scaling import FEW_ROWS, Floats, Mask, Numbers, Scaling, scalings, seen
 from kernelforest.scoring import SCORINGS, losses, mean_and_error
 
 METHODS = ("sigmoid", "beta", "isotonic", "venn-abers")  # from the stiffest to the most flexible
@@ -160,7 +160,8 @@ def choose_calibrator(
     method on all folds but one and scores it on that one (`scoring`: "log_loss" or "brier"). The sigmoid is used unless
     its score is above that of the probabilities as they are by one standard error of the paired difference: small
     samples hardly show what it gains, and it costs little where there is nothing to gain (benchmarks/rules.py). A more
-    flexible method is used only if its score is below that of the one in use by two standard errors. With `groups`
+    flexible method is used only if its score is below that of the one in use by two standard errors. Below a hundred rows
+    nothing is compared: the sigmoid is used, held closer to the identity. With `groups`
     (anything that can be sorted), folds keep a group together, and the standard error counts groups, not rows.
 
     Here 0.6 means "always" and 0.4 means "never":
@@ -179,6 +180,8 @@ def choose_calibrator(
     keep, p, y, w = seen(proba, labels, weight)
     if groups is not None and np.shape(groups) != keep.shape:
         raise ValueError(f"groups must be {keep.shape} like labels, got {np.shape(groups)}")
+    if method == "auto" and w.sum() < FEW_ROWS:
+        method = "sigmoid"
     if method != "auto":
         calibrator = _fit(method, p, y, w)
         return Chosen(None if isinstance(calibrator, Identity) else method, calibrator, scoring, ())

@@ -1,7 +1,8 @@
 """Scaling of probabilities: class probabilities and class numbers enter, powers and factors of every class leave.
 
 A scaled probability is p_k^a_k exp(c_k) with a_k >= 0, divided by the sum over the classes; or the same with 2 p_k in the
-place of log p_k. Exponents and shifts have the least log loss, held near the identity by a weak prior.
+place of log p_k. Exponents and shifts have the least log loss, held near the identity by a prior, which is weak unless rows
+are few.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from kernelforest._engine.path import RIDGE
 Floats = NDArray[np.float64]
 Numbers = NDArray[np.int64]
 Mask = NDArray[np.bool_]
+FEW_ROWS = 100  # below which the prior is stronger, and a sigmoid is not compared with other maps
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,19 +73,30 @@ def scalings(method: str, p: Floats, y: Numbers, w: Floats, starts: Sequence[Flo
     fits = []
     for linear in (False, True) if method == "sigmoid" else (False,):
         start = starts[linear] if starts else np.zeros(parts.shape[1])
-        change, _ = newton(2.0 * p if linear else logs(p, least), y, w, parts, lower, start)
+        change, _ = newton(2.0 * p if linear else logs(p, least), y, w, parts, lower, start, strength(w))
         slope, shift = (parts @ change).reshape(2, n_classes)
         fits.append((Scaling(np.maximum(1.0 + slope, 0.0), shift - shift.mean(), least, linear), change))
     return fits
 
 
-def newton(x: Floats, y: Numbers, w: Floats, parts: Floats, lower: Floats, change: Floats) -> tuple[Floats, Floats]:
+def strength(w: Floats) -> float:
+    """Of the prior: 0.1, and more below a hundred rows, whose slopes are mostly chance.
+
+    >>> round(strength(np.ones(500)), 3), round(strength(np.ones(50)), 3)
+    (0.1, 0.4)
+    """
+    return RIDGE * max(1.0, FEW_ROWS / max(float(w.sum()), 1.0)) ** 2
+
+
+def newton(
+    x: Floats, y: Numbers, w: Floats, parts: Floats, lower: Floats, change: Floats, ridge: float = RIDGE
+) -> tuple[Floats, Floats]:
     """Least log loss of softmax(x (1 + slope) + shift), where (slope, shift) = parts @ change and change >= lower.
 
     The search begins at the given change. A ridge holds it near zero. Every step solves its quadratic model within the
     bounds. Returns the change and the second derivative there, the inverse of its covariance.
     """
-    loss, derivatives = (_two_classes if x.shape[1] == 2 else _many_classes)(x, y, w, parts)
+    loss, derivatives = (_two_classes if x.shape[1] == 2 else _many_classes)(x, y, w, parts, ridge)
     value, q = loss(change)
     for _ in range(100):
         gradient, curvature = derivatives(change, q)
@@ -107,14 +120,14 @@ Loss = Callable[[Floats], tuple[float, Floats]]  # change -> log loss, probabili
 Derivatives = Callable[[Floats, Floats], tuple[Floats, Floats]]  # change, probabilities -> gradient, curvature
 
 
-def _many_classes(x: Floats, y: Numbers, w: Floats, parts: Floats) -> tuple[Loss, Derivatives]:
+def _many_classes(x: Floats, y: Numbers, w: Floats, parts: Floats, ridge: float) -> tuple[Loss, Derivatives]:
     n_classes = x.shape[1]
     own = np.arange(n_classes) == y[:, None]
 
     def loss(change: Floats) -> tuple[float, Floats]:
         slope, shift = (parts @ change).reshape(2, n_classes)
         log_q = log_softmax(x * (1.0 + slope) + shift, axis=1)
-        return float(RIDGE / 2 * change @ change - w @ log_q[own]), np.exp(log_q)
+        return float(ridge / 2 * change @ change - w @ log_q[own]), np.exp(log_q)
 
     def derivatives(change: Floats, q: Floats) -> tuple[Floats, Floats]:
         rest = w[:, None] * (q - own)
@@ -123,12 +136,12 @@ def _many_classes(x: Floats, y: Numbers, w: Floats, parts: Floats) -> tuple[Loss
         mass = w[:, None] * q
         a, b, c = (mass * x * x).sum(axis=0), (mass * x).sum(axis=0), mass.sum(axis=0)
         curvature = np.block([[np.diag(a), np.diag(b)], [np.diag(b), np.diag(c)]]) - both.T @ (w[:, None] * both)
-        return parts.T @ gradient + RIDGE * change, parts.T @ curvature @ parts + RIDGE * np.eye(len(change))
+        return parts.T @ gradient + ridge * change, parts.T @ curvature @ parts + ridge * np.eye(len(change))
 
     return loss, derivatives
 
 
-def _two_classes(x: Floats, y: Numbers, w: Floats, parts: Floats) -> tuple[Loss, Derivatives]:
+def _two_classes(x: Floats, y: Numbers, w: Floats, parts: Floats, ridge: float) -> tuple[Loss, Derivatives]:
     """The same by log odds, in a third of the time: they are linear in the change."""
     odds = x[:, 1] - x[:, 0]
     design = np.outer(x[:, 1], parts[1]) - np.outer(x[:, 0], parts[0]) + parts[3] - parts[2]
@@ -136,11 +149,11 @@ def _two_classes(x: Floats, y: Numbers, w: Floats, parts: Floats) -> tuple[Loss,
 
     def loss(change: Floats) -> tuple[float, Floats]:
         z = odds + design @ change
-        return float(RIDGE / 2 * change @ change + w @ np.logaddexp(0.0, sign * z)), expit(z)
+        return float(ridge / 2 * change @ change + w @ np.logaddexp(0.0, sign * z)), expit(z)
 
     def derivatives(change: Floats, q: Floats) -> tuple[Floats, Floats]:
         mass = w * q * (1.0 - q)
-        curvature = (design.T * mass) @ design + RIDGE * np.eye(len(change))
-        return design.T @ (w * (q - y)) + RIDGE * change, curvature
+        curvature = (design.T * mass) @ design + ridge * np.eye(len(change))
+        return design.T @ (w * (q - y)) + ridge * change, curvature
 
     return loss, derivatives
