@@ -27,7 +27,7 @@ from kernelforest.analytic import Ruler, average_profiles, fit_cuts, fit_naive, 
 from kernelforest.cli import main
 from kernelforest.data import read_class_weight, read_groups, read_labels
 from kernelforest.datasets import DatasetUnavailable, load_dataset
-from kernelforest.displays import LevelSetsDisplay, ReliabilityDisplay, VotingPointsDisplay
+from kernelforest.displays import LevelSetsDisplay, ReliabilityDisplay, SharpnessDisplay, VotingPointsDisplay
 from kernelforest.naive import poisson_kernel
 from kernelforest.regression import KernelRegression
 from kernelforest.reliability import reliability
@@ -132,6 +132,14 @@ def test_masked_entries_are_missing():
         (pl.DataFrame({"a": [{"b": 1.0}] * 150}), ValueError, "must hold numbers"),
         (pd.DataFrame({"a": [time(i % 24) for i in range(150)]}), ValueError, "must hold numbers"),
         ({"a": X[:, 0].tolist()}, TypeError, "must hold numbers"),
+        (
+            pl.DataFrame({"a": X[:, 0], "t": [time(i % 24) for i in range(150)]}),
+            ValueError,
+            "column 't' of X must hold numbers",
+        ),
+        (pa.table({"a": X[:, 0]}), TypeError, "call X.to_pandas"),
+        (pd.DataFrame(index=range(150)), ValueError, "at least one column"),
+        (pd.DataFrame({"a": ["b", [1]] * 75}), TypeError, "column 'a' of X must hold text, numbers or dates"),
     ],
 )
 def test_tables_that_cannot_be_read(table, error, words):
@@ -472,3 +480,81 @@ KernelForestClassifier(40, n_jobs=4, random_state=0).fit(X, X[:, 0] > 0)  # two 
         [sys.executable, "-W", "ignore", "-c", code], capture_output=True, text=True, timeout=120, check=False
     )
     assert done.returncode == 0, done.stderr
+
+
+def test_a_lazy_table_is_named_in_predict():
+    lazy = pl.DataFrame({"a": X[:, 0]}).lazy()
+    with pytest.raises(TypeError, match=r"call X\.collect"):
+        small().fit(X[:, :1], Y).predict_proba(lazy)
+
+
+def test_other_columns_than_in_fit_are_named_in_predict():
+    frame = pd.DataFrame({"when": pd.Timestamp("2024-01-01") + pd.to_timedelta(np.arange(150), "D"), "a": X[:, 0]})
+    model = small().fit(frame, Y)
+    with pytest.raises(ValueError, match="column 'when' of X must hold numbers"):
+        model.predict_proba(frame.assign(when=frame["when"].astype(str)))
+
+
+def test_the_out_of_bag_error_is_that_of_predictions():
+    model = small(class_weight={0: 1.0, 1: 5.0}).fit(X, Y)
+    preferred = np.argmax(model.oob_proba_ * [1.0, 5.0], axis=1)
+    assert model.oob_score_.error == pytest.approx((preferred != Y).mean())
+    assert model.oob_score_.error != pytest.approx((model.oob_proba_.argmax(axis=1) != Y).mean())
+
+
+def test_nothing_is_scored_where_the_rows_that_were_left_out_do_not_count(capsys):
+    halves = np.arange(150) // 75
+    model = small().fit(X, Y, (halves == 0).astype(float), groups=halves)
+    with pytest.warns(UserWarning, match="drawn by every tree"):
+        model.summary()
+    assert "nothing can be scored" in capsys.readouterr().out
+
+
+def test_columns_of_voting_points_keep_their_names_apart():
+    frame = pd.DataFrame(X, columns=["feature weight", "weight", "c"])
+    points = small().fit(frame, Y).kernel_.voting_points(frame.iloc[[0]]).frame()
+    assert list(points)[4:] == ["feature weight", "feature feature weight", "c"]
+    np.testing.assert_array_equal(points["feature feature weight"], frame["weight"].iloc[points["row"]])
+
+
+def test_rows_of_weight_zero_are_in_no_bag():
+    weight = np.arange(150) > 0
+    model = small(bootstrap=False).fit(X, Y, weight.astype(float))
+    inbag = model.kernel_.matrix(kind="inbag", dense=True)
+    assert not inbag[:, 0].any()
+    assert inbag[0, 1:].any()
+
+
+@pytest.mark.parametrize("bootstrap", [False, True])
+def test_labels_that_are_not_those_of_the_trees_are_noticed(bootstrap):
+    forest = RandomForestClassifier(10, bootstrap=bootstrap, random_state=0).fit(X, Y)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        ForestKernel.from_model(forest, X, Y)
+    with pytest.warns(UserWarning, match="grown with other labels than y_train"):
+        ForestKernel.from_model(forest, X, Y[::-1])
+
+
+def test_pictures_show_the_base_rate_they_name():
+    picture = SharpnessDisplay.from_predictions([0.01, 0.02, 0.1], base_rate=0.9).plot()
+    low, high = picture.ax_.get_xlim()
+    assert low <= 0.01 < 0.9 < high
+    with pytest.raises(ValueError, match="base_rate must be a number from 0 to 1"):
+        SharpnessDisplay.from_predictions([0.1], base_rate="x")
+
+
+def test_pictures_refuse_other_models():
+    with pytest.raises(TypeError, match="model must be a KernelForestClassifier, got RandomForestClassifier"):
+        ReliabilityDisplay.from_model(RandomForestClassifier(5).fit(X, Y))
+
+
+def test_a_report_of_a_folder_that_is_not_there(tmp_path, capsys):
+    with pytest.raises(SystemExit):
+        main(["paper", "report", "--out", str(tmp_path / "typo")])
+    assert "must be a folder with results" in capsys.readouterr().err
+    assert not (tmp_path / "typo").exists()
+
+
+def test_level_sets_are_of_two_features():
+    with pytest.raises(ValueError, match="features must name two features, got 0"):
+        small().fit(X, Y).kernel_.level_sets(X[0], 0)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, date, timedelta
 from numbers import Integral
@@ -43,6 +44,7 @@ class Schema:
                [nan, nan]])
         """
         X = _unmasked(X)
+        _check_container(X)
         if not self.levels and _is_plain(X):
             return _numbers(X)
         columns = _columns(X)
@@ -79,16 +81,13 @@ def check_choice(name: str, value: Any, choices: Collection[str]) -> None:
 
 def is_frame(X: Any) -> bool:
     """Whether X is a pandas or polars data frame, or looks like one."""
-    return hasattr(X, "columns") and hasattr(X, "__getitem__") and hasattr(X, "shape")
+    return hasattr(X, "shape") and hasattr(X, "__getitem__") and hasattr(X, "columns")  # a lazy one is slow to name columns
 
 
 def read_schema(X: Any, categorical_features: Any = "from_dtype") -> Schema:
     """Find the categorical columns of a table and their levels."""
     X = _unmasked(X)
-    if hasattr(X, "toarray"):
-        raise TypeError("X must be dense, got a sparse container; call X.toarray() if it fits in memory")
-    if hasattr(X, "collect"):
-        raise TypeError(f"X must be a table in memory, got a {type(X).__name__}; call X.collect()")
+    _check_container(X)
     if is_frame(X):
         names = tuple(str(c) for c in X.columns)
         twice = sorted({name for name in names if names.count(name) > 1}) if len(set(names)) < len(names) else []
@@ -218,6 +217,18 @@ def read_class_weight(
     return np.asarray(weights, dtype=np.float64)
 
 
+def _check_container(X: Any) -> None:
+    """Refuse what is no table in memory, and say how to make one of it."""
+    if hasattr(X, "toarray"):
+        raise TypeError("X must be dense, got a sparse container; call X.toarray() if it fits in memory")
+    if hasattr(X, "collect"):
+        raise TypeError(f"X must be a table in memory, got a {type(X).__name__}; call X.collect()")
+    if hasattr(X, "column_names") and hasattr(X, "to_pandas"):
+        raise TypeError(f"X must be an array or a data frame, got a {type(X).__name__} of Arrow; call X.to_pandas()")
+    if is_frame(X) and not len(X.columns):
+        raise ValueError(f"X must have at least one column, got shape {X.shape}")
+
+
 def _unmasked(X: Any) -> Any:
     """The values of a masked array, those that are masked as missing."""
     if not np.ma.isMaskedArray(X):
@@ -230,9 +241,9 @@ def _unmasked(X: Any) -> Any:
 
 
 def _is_plain(X: Any) -> bool:
-    """Whether scikit-learn can read a table as numbers: no dates, durations or objects, and nothing of Arrow, in a frame."""
+    """Whether scikit-learn can read a table as numbers: in a frame no dates, text, objects or Arrow."""
     kinds = [str(X[c].dtype).lower() for c in X.columns] if is_frame(X) else [str(getattr(X, "dtype", ""))]
-    others = ("date", "timedelta", "duration", "period", *(("object",) if is_frame(X) else ()))
+    others = ("date", "time", "duration", "period", *(("object", "str") if is_frame(X) else ()))
     return not any(kind.startswith(others) or "pyarrow" in kind for kind in kinds)
 
 
@@ -274,7 +285,11 @@ def _tally(column: Any) -> dict[Any, int]:
         codes = column.cat.codes.to_numpy()
         counts = np.bincount(codes[codes >= 0], minlength=len(column.cat.categories)).tolist()
         return {level: count for level, count in zip(column.cat.categories.tolist(), counts, strict=True) if count}
-    counted = Counter(_values(column))
+    try:
+        counted = Counter(_values(column))
+    except TypeError as error:
+        name = getattr(column, "name", "")
+        raise TypeError(f"column {name!r} of X must hold text, numbers or dates if it is categorical: {error}") from None
     return {level: count for level, count in counted.items() if not _refuses_itself(level)}
 
 
@@ -293,13 +308,14 @@ def _column_of_numbers(column: Any, number: int) -> NDArray[np.float64]:
     if values.dtype.kind in "mM":
         microseconds = values.astype(f"{values.dtype.kind}8[us]").astype(np.int64)  # whatever the unit of the table
         return np.where(np.isnat(values), np.nan, microseconds.astype(np.float64))
-    try:
-        return np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError):
-        name = getattr(column, "name", number)
-        raise ValueError(
-            f"column {name!r} of X must hold numbers, got dtype {values.dtype}; name it in categorical_features"
-        ) from None
+    if values.ndim == 1:
+        with suppress(TypeError, ValueError):
+            return np.asarray(values, dtype=np.float64)
+    name = getattr(column, "name", number)
+    raise ValueError(
+        f"column {name!r} of X must hold numbers, got dtype {values.dtype}; if it is categorical, fit with its name in "
+        "categorical_features"
+    )
 
 
 def _moments(values: NDArray[Any]) -> NDArray[Any] | None:

@@ -180,7 +180,7 @@ def _from_openml(name: str, source: _Source) -> _Table:
     except (OSError, ValueError) as error:
         raise DatasetUnavailable(
             f"the data set {name!r} could not be fetched from OpenML (number {source.openml}): {error}. Without a network, "
-            f"set the environment variable {VARIABLE} to a folder with the file {name}.csv (header row, last column y)."
+            f"set the environment variable {VARIABLE} to a folder with the file {name}.csv, sha256 checksum {source.sha256}."
         ) from error
     kept = [j for j, feature in enumerate(bunch.feature_names) if feature.lower() != "instance_name"]
     y = np.array([source.renamed.get(label, label) for label in map(str, bunch.target)])

@@ -193,7 +193,7 @@ class KernelForestClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         X : table of shape (n_rows, n_features)
             numpy array, pandas or polars frame, or list of rows. Missing values and infinities are welcome.
         y : array of shape (n_rows,)
-            Class labels of any kind.
+            Class labels: text, numbers, booleans or dates.
         sample_weight : array of shape (n_rows,), optional
             What a row counts for when cuts are chosen, in the leaves and in scores. Rows are drawn alike whatever their
             weight, and `leaf_size` counts draws.
@@ -299,12 +299,12 @@ class KernelForestClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         """Print what was chosen, and what that bought over an untuned forest, by out-of-bag scores."""
         check_is_fitted(self)
         lines = describe(self)
-        if self.forest_.has_out_of_bag and self._out_of_bag().n_trees.any():
+        if self.forest_.has_out_of_bag and self._out_of_bag().scored(self.forest_, self._population).any():
             plain, n_trees = classic(self.forest_, self._threads())
             untuned = OutOfBag(self._population(plain), n_trees).scores(self.forest_, self._population)
             lines += compare({"this forest": self.oob_score_, "untuned forest": untuned})
         else:
-            lines.append("Every tree was grown on all rows: nothing is out-of-bag, so nothing can be scored.")
+            lines.append("No tree left out a row that counts: nothing is out-of-bag, so nothing can be scored.")
         print("\n".join(lines))
 
     @property

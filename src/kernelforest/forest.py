@@ -354,6 +354,8 @@ class Forest:
 
         def block(rows: slice) -> None:
             z = np.ascontiguousarray(read(rows))  # float32 is widened by the loops
+            if not z.flags.writeable:  # is a type of its own, and would be compiled for
+                z = z.copy()
             codes = np.empty((len(router.used), len(z)), np.uint16 if small else np.uint32)
             missing = route.code_rows(z, router, codes)
             memory = route.make_block(len(z), router.deepest)

@@ -18,8 +18,13 @@ class Scores(NamedTuple):
     error: float
 
 
-def score(proba: NDArray[np.float64], labels: NDArray[np.integer], weight: NDArray[np.float64] | None = None) -> Scores:
-    """Score class probabilities against class numbers.
+def score(
+    proba: NDArray[np.float64],
+    labels: NDArray[np.integer],
+    weight: NDArray[np.float64] | None = None,
+    preference: NDArray[np.float64] | None = None,
+) -> Scores:
+    """Score class probabilities against class numbers; a preference of classes counts for the error only.
 
     The Brier score of two classes is the mean of (p - y)^2; of more classes, the sum of that over the classes. The log loss
     of a probability of zero is kept finite as in scikit-learn, at about 36.
@@ -28,7 +33,8 @@ def score(proba: NDArray[np.float64], labels: NDArray[np.integer], weight: NDArr
     Scores(log_loss=0.34657359027997264, brier=0.125, error=0.25)
     """
     own = np.arange(len(labels)), labels
-    top = proba == proba.max(axis=1, keepdims=True)
+    liked = proba if preference is None else proba * preference
+    top = liked == liked.max(axis=1, keepdims=True)
     errors = 1.0 - top[own] / top.sum(axis=1)  # a tie is a guess
     rows = losses(proba, labels, "log_loss"), losses(proba, labels, "brier"), errors
     return Scores(*(float(np.average(x, weights=weight)) for x in rows))

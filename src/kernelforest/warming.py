@@ -24,11 +24,12 @@ Y = (X[:, 0] > 0.5).astype(int)
 Y[::5] = 1 - Y[::5]
 
 
-def fit(table: Any, labels: Any, groups: Any = None, **parameters: Any) -> KernelForestClassifier:
+def fit(table: Any, labels: Any, groups: Any = None, sample_weight: Any = None, **parameters: Any) -> KernelForestClassifier:
     """A small forest, and what its users ask first."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # forty rows are few, and so are eight trees
-        model = KernelForestClassifier(n_estimators=8, random_state=0, **parameters).fit(table, labels, groups=groups)
+        model = KernelForestClassifier(n_estimators=8, random_state=0, **parameters)
+        model.fit(table, labels, sample_weight, groups=groups)
     model.predict_proba(table)
     model.predict_proba(table, fill="all")
     return model
@@ -38,15 +39,21 @@ def warm_the_rest() -> None:
     """The same for categories, gaps, several classes, groups, float32, and for kernels."""
     gaps = X.copy()
     gaps[::7, 1] = np.nan
+    pairs = np.arange(ROWS) // 2
     for labels in (Y, np.arange(ROWS) % 3):
         fit(gaps, labels)
         fit(LEVELS, labels, categorical_features=[1])
-    fit(X, Y, np.arange(ROWS) // 2)
+        fit(X, labels, pairs)
+        fit(LEVELS, labels, pairs, categorical_features=[1])
     fit(X.astype(np.float32), Y)
+    weighed = fit(X, Y, sample_weight=1.0 + X[:, 0]).kernel_
+    weighed.weights(X)
+    weighed.matrix(kind="gap")
     kernel = fit(X, Y).kernel_
     for kind in ("leaf", "kerf", "oob", "gap", "path"):
         kernel.matrix(kind=kind)
     kernel.matrix(X[:3], X[3:5])
+    kernel.matrix(dtype=np.float32)
     kernel.weights(X)
     kernel.average(X)
     kernel.nearest(X, 3)

@@ -210,7 +210,7 @@ class DerivativesDisplay:
         ax.plot(left[order], lines, **({"marker": "<", "color": ORANGE, "label": "to the left"} | style))
         ax.axvline(0.0, color="black", linewidth=0.8, zorder=0)
         _list_features(ax, order, found.names)
-        ax.legend(loc="lower left")  # the last lines are the shortest
+        ax.legend(**BESIDE)
         ax.set_xlabel("change of K over one step h from x0" if scaled else "derivative of K at x0, per unit of the feature")
         self.ax_, self.figure_ = ax, ax.figure
         return self
@@ -329,6 +329,8 @@ def _size_of_list(n: int) -> tuple[float, float]:
 
 def _largest(size: NDArray[np.float64], most: int) -> NDArray[np.intp]:
     """Numbers of the features with the largest size, largest first; those without one are left out."""
+    if most < 1:
+        raise ValueError(f"most must be an integer >= 1, got {most}")
     known = np.flatnonzero(~np.isnan(size))
     return known[np.argsort(-size[known], kind="stable")[:most]]
 

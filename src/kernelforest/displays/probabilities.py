@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from math import ceil, floor
+from numbers import Real
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -131,6 +132,8 @@ class SharpnessDisplay:
         [0.5, 0.5]
         """
         chance = read_probabilities(p)
+        if base_rate is not None and not (isinstance(base_rate, Real) and 0.0 <= base_rate <= 1.0):
+            raise ValueError(f"base_rate must be a number from 0 to 1, got {base_rate!r}")
         return cls(*_histogram(chance, np.ones(len(chance)), bins), base_rate)
 
     def frame(self) -> Any:
@@ -145,7 +148,8 @@ class SharpnessDisplay:
         if self.base_rate is not None:
             ax.axvline(self.base_rate, color="black", linestyle="--", linewidth=1.2, label=f"base rate {self.base_rate:.3g}")
             ax.legend(loc="best", fontsize="small")
-        ax.set_xlim(self.edges[0], self.edges[-1])
+        shown = self.edges if self.base_rate is None else np.append(self.edges, self.base_rate)
+        ax.set_xlim(*_part(shown.min(), shown.max()))
         ax.set_ylim(bottom=0.0)
         ax.set_xlabel(_name_of_probability(self.name, self.out_of_bag))
         ax.set_ylabel("share of rows")
@@ -165,6 +169,10 @@ class OutOfBag(NamedTuple):
     def of(cls, model: Any, label: Any) -> Self:
         """Those of a fitted model; with a prior, rows are weighed so that classes have its shares."""
         check_is_fitted(model)
+        if not hasattr(model, "_out_of_bag"):
+            raise TypeError(
+                f"model must be a KernelForestClassifier, got {type(model).__name__}; use from_predictions for other models"
+            )
         classes = model.classes_.tolist()
         if label is not None and label not in classes:
             raise ValueError(f"label must be one of {', '.join(map(repr, classes))}; got {label!r}")

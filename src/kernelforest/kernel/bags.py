@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 Counts = NDArray[np.int32] | None  # (n_trees, n_rows); None: every tree grew on all rows
 Weights = NDArray[np.float64] | None
+_ASKED = 3  # trees, whether labels are those they were grown with
 
 
 def count_draws(samples: Sequence[NDArray[Any]], n_draws: int | None, n_rows: int) -> Counts:
@@ -49,6 +50,26 @@ def weighs_alike(trees: Sequence[Any], leaves: NDArray[Any], counts: Counts, wei
         found = np.bincount(leaves[:, t], mass if counts is None else mass * counts[t], tree.node_count)
         shares = found * wanted.sum(), wanted * found.sum()
         if not np.allclose(*shares, rtol=1e-6, atol=1e-9 * shares[1].max()):
+            return False
+    return True
+
+
+def says_alike(
+    trees: Sequence[Any], leaves: NDArray[Any], counts: Counts, weight: Weights, values: NDArray[np.float64]
+) -> bool:
+    """A tree also knows what its leaves say, class shares or numbers: whether these labels do. A few trees are asked."""
+    mass = np.ones(len(leaves)) if weight is None else weight
+    for t, tree in enumerate(each.tree_ for each in trees[:_ASKED]):
+        own = mass if counts is None else mass * counts[t]
+        total = np.bincount(leaves[:, t], own, tree.node_count)
+        held = total > 0
+        wanted = tree.value.reshape(tree.node_count, -1)
+        if wanted.shape[1] != values.shape[1]:
+            return True  # trees of other classes than the forest: these are not compared
+        if tree.n_classes[0] > 1:
+            wanted = wanted / wanted.sum(axis=1, keepdims=True)  # scikit-learn before 1.3 has counts
+        found = np.column_stack([np.bincount(leaves[:, t], own * column, tree.node_count) for column in values.T])
+        if not np.allclose(found[held] / total[held, None], wanted[held], rtol=1e-6, atol=1e-6 * np.abs(wanted).max()):
             return False
     return True
 

@@ -62,8 +62,12 @@ class VotingPoints:
     def frame(self) -> Any:
         """One line per row: a pandas data frame, or a dict of columns where pandas is not installed."""
         columns = {"row": self.rows, "weight": self.weight, "share": self.share, "label": _column(self.label)}
+        own = set(columns)
         for name, values in zip(self.names, self.features.T, strict=True):
-            columns[f"feature {name}" if name in columns else name] = values
+            shown = name
+            while shown in own or (shown != name and shown in self.names):
+                shown = f"feature {shown}"
+            columns[shown] = values
         return as_table(columns)
 
 

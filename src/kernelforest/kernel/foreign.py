@@ -32,7 +32,7 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from kernelforest.data import is_frame, read_labels, read_schema, read_threads, read_weights
 from kernelforest.growing import in_threads
-from kernelforest.kernel.bags import check_leaf_counts, count_draws, weighs_alike
+from kernelforest.kernel.bags import check_leaf_counts, count_draws, says_alike, weighs_alike
 from kernelforest.kernel.numbering import numbering_of, whole_numbers
 from kernelforest.kernel.training import Training
 
@@ -85,9 +85,11 @@ def training_from(
     check_leaf_counts(source.trees, raw, draws, masses)
     if not others and not weighs_alike(source.trees, raw, draws, masses):
         others = ("the trees were grown with other weights of rows, give weight= as the docstring says",)
+    values, classes = _targets(y_train, source, len(raw))
+    if not others and values.shape[1] and not says_alike(source.trees, raw, draws, masses, values):
+        others = ("the trees were grown with other labels than y_train",)
     if others:
         warn(f"weighted averages of labels will differ from predict: {'; '.join(others)}", stacklevel=3)
-    values, classes = _targets(y_train, source, len(raw))
     numbering = numbering_of(raw, threads)
     n_features = source.n_features if X_train is None else _width("X_train", X_train)
     return Training(

@@ -193,7 +193,7 @@ def derivative_importance(
 
 def level_sets(training: Training, x0: Any, features: Sequence[int | str], grid: Any) -> LevelSets:
     """The kernel on a grid over two features."""
-    if isinstance(features, str) or len(features) != 2:
+    if isinstance(features, str) or not hasattr(features, "__len__") or len(features) != 2:
         raise ValueError(f"features must name two features, got {features!r}")
     table, row = read_point(training, x0)
     i, j = (numeric_feature(training, table, f) for f in features)
