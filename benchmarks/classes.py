@@ -35,6 +35,16 @@ def made(n: int, p: int, n_classes: int, seed: int) -> tuple[Any, Any]:
     )
 
 
+def documents(n: int, n_words: int, seed: int) -> tuple[Any, Any]:
+    """Counts of words, most of them rare; one class uses a fifth of the words more or less often."""
+    rng = np.random.default_rng(seed)
+    often = 1.0 / np.arange(1, n_words + 1) ** 0.9
+    other = often * np.exp(0.7 * rng.normal(size=n_words) * (rng.random(n_words) < 0.2))
+    y = rng.integers(0, 2, n)
+    words = [rng.multinomial(rng.poisson(60), p / p.sum()) for p in (other if label else often for label in y)]
+    return np.array(words, dtype=float), y
+
+
 SETS: dict[str, Callable[[int], tuple[Any, Any]]] = {
     "digits": lambda seed: load_digits(return_X_y=True),
     "3 classes": partial(made, 5_000, 20, 3),
@@ -45,6 +55,7 @@ SETS: dict[str, Callable[[int], tuple[Any, Any]]] = {
     "100 classes": partial(made, 5_000, 20, 100),
     "500 columns": partial(made, 2_000, 500, 2),
     "2,000 columns": partial(made, 400, 2_000, 2),
+    "2,000 words": partial(documents, 700, 2_000),
 }
 
 

@@ -5,6 +5,8 @@
 Hits are drawn again and again until there are as many as misses, as is often done with rare classes, and probabilities are
 brought back by a prior. The default draws copies together; `apart` is the default if it took them for different rows; `once`
 has every row once.
+
+Then near copies: units that were measured three times, with noise. The default warns of them; `groups` is told of them.
 """
 
 from __future__ import annotations
@@ -64,6 +66,30 @@ def scores(train: Rows, test: Rows, seed: int, share: float) -> dict[str, tuple[
     return found | {"rf": (log_loss(more[1], oob, sample_weight=weight), log_loss(test[1], new))}
 
 
+def measured(n: int, noise: float, seed: int) -> tuple[Rows, NDArray[np.int64]]:
+    """Units with six properties, measured three times each, in random order, and which unit a row is of."""
+    rng = np.random.default_rng(seed)
+    units = rng.normal(size=(n, 6))
+    y = (rng.random(n) < expit(2.0 * units.sum(axis=1) / np.sqrt(6.0))).astype(np.int64)
+    unit = rng.permutation(np.repeat(np.arange(n), 3))
+    return (units[unit] + noise * rng.normal(size=(3 * n, 6)), y[unit]), unit
+
+
+def near_scores(noise: float, seeds: Sequence[int]) -> dict[str, tuple[float, float, float]]:
+    """Out-of-bag log loss, log loss on new units, and whether there was a warning."""
+    (X, y), unit = measured(150, noise, seeds[0])
+    new = measured(N_TEST // 3, noise, seeds[1])[0]
+    found = {}
+    for name, groups in ((OURS, None), ("groups", unit)):
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always")
+            model = KernelForestClassifier(n_jobs=THREADS, random_state=seeds[2]).fit(X, y, groups=groups)
+        warned = any("nearer than chance" in str(each.message) for each in said)
+        found[name] = model.oob_score_.log_loss, log_loss(new[1], model.predict_proba(new[0])), float(warned)
+    plain: Any = forest(seeds[2], oob_score=True).fit(X, y)
+    return found | {"rf": (log_loss(y, plain.oob_decision_function_), log_loss(new[1], plain.predict_proba(new[0])), 0.0)}
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run, and print a table."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
@@ -85,6 +111,21 @@ def main(arguments: Sequence[str] | None = None) -> None:
     print("over-sampled, and all probabilities refer to the share of hits before. Log loss ± one standard error.\n")
     lines = [[name, *(mean(list(side)).written(3) for side in zip(*pairs, strict=True))] for name, pairs in found.items()]
     table(["method", "out-of-bag", "new rows"], lines)
+    print("\n## Near copies\n")
+    print(
+        f"150 units measured three times, with noise, 6 columns of standard deviation one, {options.reps} repetitions. Log"
+    )
+    print("loss ± one standard error, and how often there was a warning.\n")
+    lines = []
+    for noise in (0.01, 0.1, 0.2, 0.3, 0.7):
+        say(f"noise {noise}")
+        by_rep = [
+            near_scores(noise, [seed_of("near", noise, rep, what) for what in range(3)]) for rep in range(options.reps)
+        ]
+        for name in by_rep[0]:
+            oob, new, warned = (list(side) for side in zip(*(each[name] for each in by_rep), strict=True))
+            lines.append([f"{noise:g}", name, mean(oob).written(3), mean(new).written(3), f"{np.mean(warned):.0%}"])
+    table(["noise", "method", "out-of-bag", "new units", "warned"], lines)
 
 
 if __name__ == "__main__":

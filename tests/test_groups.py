@@ -10,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from scipy.special import expit
+from sklearn import datasets
 from sklearn.base import clone
 from sklearn.model_selection import GroupKFold, cross_val_score
 from sklearn.pipeline import make_pipeline
@@ -17,6 +18,8 @@ from sklearn.preprocessing import StandardScaler
 
 import oracle
 from kernelforest import KernelForestClassifier
+from kernelforest.binning import code_table
+from kernelforest.copies import share_of_near_copies
 from kernelforest.data import read_groups
 from kernelforest.scoring import mean_and_error
 from kernelforest.tuning import TuningWarning
@@ -201,6 +204,7 @@ def entropy(y) -> float:
 
 
 @pytest.mark.parametrize("tuned", [False, True])
+@pytest.mark.filterwarnings("ignore:about .* of rows have another row of the same class")
 def test_repeated_rows_flatter_a_forest_that_does_not_know_of_them(tuned):
     gains = []
     for seed in range(10):
@@ -371,6 +375,45 @@ def test_rows_that_agree_but_not_in_their_labels_are_no_copies():
         model.fit(X, y)
     told = clone(model).fit(X, y, groups=np.arange(400))
     assert model.oob_score_.log_loss == pytest.approx(told.oob_score_.log_loss, abs=0.03)  # as copies: higher by 0.25
+
+
+def measured(kind: str):
+    """Units that were measured three times, or only look so."""
+    rng = np.random.default_rng(0)
+    if kind == "curve":  # all columns tell the same
+        t = rng.random(300)
+        return np.column_stack([t, t**2, np.sin(5.0 * t)]), (rng.random(300) < t).astype(int)
+    units = rng.normal(size=(100, 5))
+    unit = np.repeat(np.arange(100), 3)
+    noise = {"repeated": 0.02, "labels": 0.02, "far": 1.0}[kind]
+    X = units[unit] + noise * rng.normal(size=(300, 5))
+    drawn = rng.random(300 if kind == "labels" else 100) < 0.5
+    return X, (drawn if kind == "labels" else drawn[unit]).astype(int)
+
+
+def test_near_copies_are_warned_of():
+    X, y = measured("repeated")
+    model = KernelForestClassifier(60, random_state=0)
+    with pytest.warns(TuningWarning, match=r"about \d+% of rows have another row of the same class much nearer than chance"):
+        model.fit(X, y)
+    assert model.oob_score_.log_loss < 0.2  # of coin tosses: this is what the warning is about
+    with catch_warnings():
+        simplefilter("error", TuningWarning)
+        clone(model).fit(X, y, groups=np.repeat(np.arange(100), 3))
+
+
+@pytest.mark.parametrize("kind", ["curve", "labels", "far"])
+def test_rows_that_are_near_by_nature_are_not(kind):
+    X, y = measured(kind)
+    with catch_warnings():
+        simplefilter("error", TuningWarning)
+        KernelForestClassifier(60, random_state=0).fit(X, y)
+
+
+@pytest.mark.parametrize("name", ["breast_cancer", "diabetes", "wine", "iris"])
+def test_no_data_set_of_scikit_learn_has_many_near_copies(name):
+    X, y = getattr(datasets, f"load_{name}")(return_X_y=True)
+    assert share_of_near_copies(code_table(X), (y > np.median(y)).astype(int), np.arange(len(y))) < 0.2
 
 
 @pytest.mark.parametrize("how", ["untuned", "groups", "fill", "max_samples", "levels", "one column", "few"])

@@ -20,8 +20,6 @@ from kernelforest._engine.layout import MISSING, MOST_CODES, Columns
 
 SHORT = 5_000  # rows
 MERGED_CODES = 32_768  # of a column with more distinct values than there are codes
-FEW_COPIES = 0.05  # of the rows; or contradicted, of the sets of rows that agree
-MANY_VALUES = 30
 
 
 class Coded(NamedTuple):
@@ -98,40 +96,6 @@ def code_levels(values: NDArray[np.float64]) -> Coded:
     codes = np.where(present, values, MISSING).astype(np.uint16)
     table = np.arange(values[present].max() + 1.0 if present.any() else 0.0)
     return Coded(codes, table, table, not present.all())
-
-
-def find_copies(columns: Columns, labels: NDArray[np.integer], rows: NDArray[np.integer]) -> NDArray[np.int64] | None:
-    """Number all rows, copies alike; None if few of the rows that count are copies, or if they may be alike by chance.
-
-    Where two columns of many values tell almost all the different rows apart, rows that agree in every column are copies.
-    But where rows that agree have different labels, they are observations of their own: a copy keeps its label.
-
-    >>> which = np.arange(100) % 60
-    >>> x, labels = np.random.default_rng(0).random(60)[which], which % 2
-    >>> numbers = find_copies(code_table(np.column_stack([x, x**2])), labels, np.arange(100))
-    >>> bool((numbers[60:] == numbers[:40]).all()), len(np.unique(numbers))
-    (True, 60)
-    >>> find_copies(code_table(x[:, None]), labels, np.arange(100)) is None  # one column may be rounded
-    True
-    >>> find_copies(code_table(np.column_stack([x, x**2])), np.arange(100) // 60, np.arange(100)) is None
-    True
-    """
-    values = np.diff(columns.offsets)  # of each column
-    if len(rows) < columns.codes.shape[1]:
-        values = np.array([np.count_nonzero(np.bincount(codes)) for codes in columns.codes[:, rows]])
-    values = np.sort(values)[::-1]
-    if len(values) < 2 or values[0] >= len(rows) or values[1] < max(MANY_VALUES, min(len(rows) / 10, MERGED_CODES)):
-        return None
-    keys = np.zeros(columns.codes.shape[1], np.uint64)
-    for codes, factor in zip(columns.codes, np.random.default_rng(0).integers(2**63, size=len(values)), strict=True):
-        keys += codes.astype(np.uint64) * np.uint64(factor)  # wraps around
-    _, first, found, counts = np.unique(keys[rows], return_index=True, return_inverse=True, return_counts=True)
-    if len(first) > (1.0 - FEW_COPIES) * len(rows) or values[1] < 0.9 * min(len(first), MERGED_CODES):
-        return None
-    contradicted = np.bincount(found, labels[rows] != labels[rows[first]][found]) > 0
-    if contradicted.sum() > FEW_COPIES * (counts > 1).sum():
-        return None
-    return np.unique(keys, return_inverse=True)[1]
 
 
 def decode(columns: Columns, rows: NDArray[np.intp] | slice) -> NDArray[np.float64]:

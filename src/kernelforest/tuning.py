@@ -25,8 +25,8 @@ from numpy.typing import NDArray
 
 from kernelforest._engine.layout import Columns, Targets
 from kernelforest.bandwidth import MOST_ENTRIES, BandwidthPath, leaf_sizes
-from kernelforest.binning import find_copies
 from kernelforest.compiling import announced_compiling
+from kernelforest.copies import find_copies, share_of_near_copies
 from kernelforest.forest import FILLS, Forest, Reading
 from kernelforest.frames import as_table
 from kernelforest.growing import Rules, in_threads, show_progress
@@ -40,6 +40,7 @@ MOST_ROWS = 8192  # that are scored, rare classes with a share of their own
 MANY_ROWS = 5000  # from which on work on one way to grow is worth sharing among threads
 FEW_TREES, FEW_ROWS, FEW_GROUPS, RARE_ROWS = 50, 100, 30, 10  # below which there is a warning
 LEAST = 10  # rows, or groups, to choose by at all
+MANY_NEAR = 0.35  # of the rows, that have a near copy, twice what chance has: from here on there is a warning
 FAR = 10.0  # behind the best, as a logarithm of weights: such a way to grow is not followed up
 
 Way = tuple[str, int]  # to grow trees: splitter and mtry
@@ -308,7 +309,10 @@ def scored_rows(targets: Targets, choices: Open, seed: int) -> Sample:
 def copies_as_groups(
     columns: Columns, labels: NDArray[np.integer], weight: NDArray[np.float64] | None
 ) -> NDArray[np.int64] | None:
-    """Numbers that copies of rows share, with a warning; None where there are few copies, or none for sure."""
+    """Numbers that copies of rows share, with a warning; None where there are few copies, or none for sure.
+
+    Of near copies there is a warning only: nobody but the user knows how near is too near.
+    """
     rows = np.arange(columns.codes.shape[1]) if weight is None else np.flatnonzero(weight)
     numbers = find_copies(columns, labels, rows)
     if numbers is not None:
@@ -317,6 +321,14 @@ def copies_as_groups(
             "a row out would have seen its copy, and out-of-bag scores would flatter, so copies are drawn together, as with "
             "groups=. Better give every row once, with sample_weight= if it counts more often, and class_weight= or prior= "
             f"for rare classes. If they are observations that happen to agree, say groups=np.arange({len(numbers)})",
+            TuningWarning,
+            stacklevel=3,
+        )
+    elif (share := share_of_near_copies(columns, labels, rows)) > MANY_NEAR:
+        warn(
+            f"about {share:.0%} of rows have another row of the same class much nearer than chance would bring it. If these "
+            "are repeated measurements, or rows that were made from others, a tree that leaves one out has seen the other: "
+            "out-of-bag scores then flatter, and probabilities are too sure. Give groups= that keep them together",
             TuningWarning,
             stacklevel=3,
         )
