@@ -558,3 +558,16 @@ def test_a_report_of_a_folder_that_is_not_there(tmp_path, capsys):
 def test_level_sets_are_of_two_features():
     with pytest.raises(ValueError, match="features must name two features, got 0"):
         small().fit(X, Y).kernel_.level_sets(X[0], 0)
+
+
+def test_voting_points_show_levels_and_dates_as_they_were():
+    days = pd.Timestamp("2024-01-01") + pd.to_timedelta(np.arange(150), "D")
+    frame = pd.DataFrame({"when": days, "kind": np.where(X[:, 0] > 0, "hi", "lo"), "long": days - days[0], "a": X[:, 1]})
+    frame.loc[5, "kind"], frame.loc[6, "when"] = None, pd.NaT
+    frame["day"] = frame["when"].dt.date
+    points = small().fit(frame, Y).kernel_.voting_points(frame.iloc[[3]]).frame()
+    expected = frame.iloc[points["row"]].reset_index(drop=True)
+    for name in ("when", "long", "a"):
+        np.testing.assert_array_equal(points[name].to_numpy(), expected[name].to_numpy())
+    assert points["kind"].fillna("gap").tolist() == expected["kind"].fillna("gap").tolist()
+    np.testing.assert_array_equal(points["day"].to_numpy(), expected["day"].to_numpy(dtype="datetime64[us]"))

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, date, timedelta
 from numbers import Integral
 from typing import Any
@@ -31,9 +31,10 @@ _TEXT_KINDS = "OUST"  # numpy kinds of text and objects
 
 @dataclass(frozen=True, eq=False)
 class Schema:
-    """How to read a table: which columns are categorical, and the levels of each."""
+    """How to read a table: which columns are categorical, and the levels of each; which are dates or durations."""
 
     levels: Mapping[int, NDArray[Any]]  # column -> its levels, sorted
+    moments: Mapping[int, str] = field(default_factory=dict)  # column -> M for dates, m for durations
 
     def matrix(self, X: Any) -> NDArray[np.floating]:
         """Turn a table with the columns of training into a matrix of float64, or float32 if it is one already.
@@ -63,6 +64,22 @@ class Schema:
             else:
                 out[:, j] = _column_of_numbers(column, j)
         return out
+
+    def shown(self, column: int, numbers: NDArray[np.floating]) -> NDArray[Any]:
+        """Numbers of one column of a matrix as they were in the table: levels by name, dates as dates.
+
+        >>> schema = read_schema([["a", 1], ["b", 2]], categorical_features=[0])
+        >>> schema.shown(0, np.array([1.0, np.nan])).tolist()
+        ['b', None]
+        """
+        gaps = np.isnan(numbers)
+        if column in self.levels:
+            names = np.append(self.levels[column], [None])
+            return np.asarray(names[np.where(gaps, -1, numbers).astype(np.int64)])
+        if column in self.moments:
+            microseconds = np.where(gaps, 0.0, numbers).astype(np.int64).astype(f"{self.moments[column]}8[us]")
+            return np.where(gaps, np.array("NaT", microseconds.dtype), microseconds)
+        return numbers
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,10 +117,12 @@ def read_schema(X: Any, categorical_features: Any = "from_dtype") -> Schema:
     else:
         names = tuple(f"x{j}" for j in range(len(_columns(X))))
     chosen = _categorical_columns(X, names, categorical_features)
+    kinds = [_kind_of_moments(X[c]) for c in X.columns] if is_frame(X) else []
+    moments = {j: kind for j, kind in enumerate(kinds) if kind and j not in chosen}
     if not chosen:
-        return Schema({})
+        return Schema({}, moments)
     columns = _columns(X)
-    return Schema({j: _levels(_tally(columns[j])) for j in chosen})
+    return Schema({j: _levels(_tally(columns[j])) for j in chosen}, moments)
 
 
 def read_labels(y: Any) -> Labels:
@@ -334,6 +353,18 @@ def _moments(values: NDArray[Any]) -> NDArray[Any] | None:
     zones = [getattr(v, "tzinfo", None) is not None for v in starts]
     plain = [v.astimezone(UTC).replace(tzinfo=None) if zone else v for v, zone in zip(starts, zones, strict=True)]
     return np.array([np.datetime64(v, "us") for v in plain])
+
+
+def _kind_of_moments(column: Any) -> str:
+    """Whether a column of a data frame holds dates (M), durations (m) or neither, by its type or by its first value."""
+    kind = str(column.dtype).lower()
+    if kind.startswith(("timedelta", "duration")):
+        return "m"
+    if kind.startswith(("date", "timestamp", "period")):
+        return "M"
+    first = next((v for v in column if not _refuses_itself(v)), None) if kind == "object" else None
+    found = None if first is None else _moments(np.array([first], dtype=object))
+    return "" if found is None else found.dtype.kind
 
 
 def _levels(counts: Mapping[Any, int]) -> NDArray[Any]:

@@ -327,7 +327,8 @@ class KernelForestClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
             default = [f"x{j}" for j in range(self.n_features_in_)]
             names = tuple(str(name) for name in getattr(self, "feature_names_in_", default))
             fitted = copy(self)  # the kernel stays that of this fit if there is another
-            described = training_of(fitted.forest_, fitted._matrix, names, fitted.classes_, self._threads())
+            tables = fitted._matrix, names, fitted.classes_, self._threads(), fitted._schema.shown
+            described = training_of(fitted.forest_, *tables)
             kernel = ForestKernel(described, (attrgetter("kernel_"), (fitted,)))
             kernel.meant_estimate(fitted.aggregate_, fitted.fill_, fitted._correction)
             self._kernel = kernel

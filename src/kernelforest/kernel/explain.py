@@ -6,6 +6,7 @@ memory is one comparison per row and tree of a block, plus the pairs found.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from html import escape
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -41,6 +42,7 @@ class VotingPoints:
     names: tuple[str, ...]  # of the features
     x0: NDArray[np.float64]  # (n_features,)
     n_rows: int  # training rows, voting or not
+    show: Callable[[int, NDArray[np.float64]], NDArray[Any]] | None = None  # features as the user's table has them
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -63,11 +65,11 @@ class VotingPoints:
         """One line per row: a pandas data frame, or a dict of columns where pandas is not installed."""
         columns = {"row": self.rows, "weight": self.weight, "share": self.share, "label": _column(self.label)}
         own = set(columns)
-        for name, values in zip(self.names, self.features.T, strict=True):
+        for j, (name, values) in enumerate(zip(self.names, self.features.T, strict=True)):
             shown = name
             while shown in own or (shown != name and shown in self.names):
                 shown = f"feature {shown}"
-            columns[shown] = values
+            columns[shown] = values if self.show is None else self.show(j, values)
         return as_table(columns)
 
 
@@ -246,7 +248,8 @@ def _vote(kernel: ForestKernel, x0: Any, aggregate: str, fill: str) -> tuple[Vot
         labels = training.classes[labels.argmax(axis=1)]
     elif labels.shape[1] < 2:
         labels = labels[:, 0] if labels.shape[1] else np.full(len(order), np.nan)
-    points = VotingPoints(order, weight[order], together[order], labels, matrix[order], training.names, numbers, len(weight))
+    about = matrix[order], training.names, numbers, len(weight), training.show
+    points = VotingPoints(order, weight[order], together[order], labels, *about)
     return points, shared
 
 

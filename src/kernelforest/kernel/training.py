@@ -54,6 +54,9 @@ class Training:
     fill: str = "inbag"
     correct: Correction | None = None  # calibration of that estimate and prior, if any
     readings: tuple[Reading, ...] = ()  # which trees are in the columns; none: each tree is in one, as it was grown
+    show: Callable[[int, NDArray[np.float64]], NDArray[Any]] | None = (
+        None  # numbers of a column as the user's table has them
+    )
     frame: Any = None  # the training table of another library's forest, if it is a data frame: only that has its categories
 
     def rows(self, which: NDArray[np.intp]) -> tuple[Any, NDArray[np.float64]]:
@@ -115,8 +118,9 @@ def training_of(
     names: tuple[str, ...],
     classes: NDArray[Any],
     threads: int = 1,
+    show: Callable[[int, NDArray[np.float64]], NDArray[Any]] | None = None,
 ) -> Training:
-    """Describe one of our own forests; `read` turns a user's table into the matrix that the forest was grown on."""
+    """Describe one of our own forests; `read` turns a user's table into the matrix it was grown on, `show` a column back."""
     offsets = forest.starts[:-1, 1].astype(np.int32)
     cuts = [(r, cut.leads, forest.leaves_of(r).start) for r, cut in forest.cuts()] if forest.readings else []
     firsts = np.cumsum([0, *(int(leads.max()) + 1 for _, leads, _ in cuts)])
@@ -148,4 +152,5 @@ def training_of(
         forest,
         threads,
         readings=forest.readings,
+        show=show,
     )
