@@ -181,8 +181,8 @@ def test_results_that_cannot_be_kept_are_refused_at_once(below, command, tmp_pat
     (tmp_path / "file").touch()
     out = tmp_path / "file" / below
     assert main(["paper", *command, "--out", str(out)]) == 1
-    law = "out must be a folder that can be made and written to"
-    assert capsys.readouterr().err == f"kernelforest: error: {law}, got {str(out)!r}: name another\n"
+    law = "with results of `paper run`" if command == ["report"] else "that can be made and written to"
+    assert capsys.readouterr().err == f"kernelforest: error: out must be a folder {law}, got {str(out)!r}: name another\n"
     assert not calls
 
 

@@ -57,8 +57,6 @@ def _run_command(arguments: Sequence[str] | None) -> int:
             parser.error(str(error))
         return int(bool(run(options.names, options.reps, options.quick, options.out, options.threads)))
     else:
-        if not Path(options.out).is_dir():
-            parser.error(f"--out must be a folder with results of `paper run`, got {str(options.out)!r}")
         print("\n".join(str(page) for page in report(options.out)))
     return 0
 

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from kernelforest._engine import grow
+from kernelforest.calibration import fit_calibrator
 from kernelforest.estimators import KernelForestClassifier
 
 ROWS = 40
@@ -73,6 +74,7 @@ def main(arguments: Sequence[str]) -> None:
     if not growing:
         grow_in_python()
     fit(X, Y)
+    fit_calibrator("venn-abers", np.column_stack((1.0 - X[:, 0], X[:, 0])), Y)  # of so few rows only the sigmoid is tried
     if growing:
         warm_the_rest()
 

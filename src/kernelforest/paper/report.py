@@ -97,6 +97,8 @@ class Section:
 
 def report(out: str | Path) -> tuple[Path, Path]:
     """Write report.md and report.html from the records in a folder, and say where they are."""
+    if not Path(out).is_dir():
+        raise ResultsUnusable(f"out must be a folder with results of `paper run`, got {str(out)!r}: name another")
     return write_report(EXPERIMENTS.values(), Path(out))
 
 
