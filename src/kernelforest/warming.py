@@ -17,6 +17,7 @@ import numpy as np
 from kernelforest._engine import grow
 from kernelforest.calibration import fit_calibrator
 from kernelforest.estimators import KernelForestClassifier
+from kernelforest.forest import FILLS
 
 ROWS = 40
 X = np.random.default_rng(0).random((ROWS, 2))
@@ -48,7 +49,8 @@ def warm_the_rest() -> None:
         fit(LEVELS, labels, pairs, categorical_features=[1])
     fit(X.astype(np.float32), Y)
     weighed = fit(X, Y, sample_weight=1.0 + X[:, 0]).kernel_
-    weighed.weights(X)
+    for fill in FILLS:
+        weighed.weights(X, fill=fill)
     weighed.matrix(kind="gap")
     kernel = fit(X, Y).kernel_
     for kind in ("leaf", "kerf", "oob", "gap", "path"):

@@ -51,7 +51,7 @@ def read_rows(training: Training, table: Any) -> NDArray[np.float64]:
     matrix = np.asarray(table if training.read is None else training.read(table), dtype=np.float64)
     if matrix.ndim != 2 or matrix.shape[1] != len(training.names):
         raise ValueError(f"x0 must have {len(training.names)} features, got shape {matrix.shape}")
-    return matrix
+    return np.ascontiguousarray(matrix)  # by columns, as frames are read, is a type of its own, and would be compiled for
 
 
 def read_point(training: Training, x0: Any) -> tuple[Any, NDArray[np.float64]]:
