@@ -57,7 +57,7 @@ def find_copies(columns: Columns, labels: NDArray[np.integer], rows: NDArray[np.
     return np.unique(keys, return_inverse=True)[1]
 
 
-def share_of_near_copies(columns: Columns, labels: NDArray[np.integer], rows: NDArray[np.integer], seed: int = 0) -> float:
+def share_of_near_copies(columns: Columns, labels: NDArray[np.integer], rows: NDArray[np.integer]) -> float:
     """Share of rows whose nearest row is far nearer than chance brings rows, and of the same class; 0 if nobody can tell.
 
     Of rows scattered evenly in m dimensions, (d_1 / d_k)^m is the smallest of k - 1 uniform numbers, where d_k is the
@@ -77,7 +77,7 @@ def share_of_near_copies(columns: Columns, labels: NDArray[np.integer], rows: ND
     numeric = np.flatnonzero((columns.kinds & 1 == 0) & (values >= SOME_VALUES))
     if (values[numeric] >= MANY_VALUES).sum() < 2 or len(rows) < 4 * NEIGHBOURS:
         return 0.0
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(0)
     chosen = rng.permutation(numeric)[:MOST_COLUMNS]
     place = np.array([_ranks(columns.codes[j][rows]) for j in chosen], np.float32)
     some = rng.permutation(len(rows))[: int(np.clip(MOST_WORK // place.size, MOST_ROWS // 8, MOST_ROWS))]

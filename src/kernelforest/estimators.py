@@ -299,7 +299,7 @@ class KernelForestClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         """Print what was chosen, and what that bought over an untuned forest, by out-of-bag scores."""
         check_is_fitted(self)
         lines = describe(self)
-        if self.forest_.has_out_of_bag and self._out_of_bag().scored(self.forest_, self._population).any():
+        if self.forest_.has_out_of_bag and self._out_of_bag().weights(self.forest_, self._population).any():
             plain, n_trees = classic(self.forest_, self._threads())
             untuned = OutOfBag(self._population(plain), n_trees).scores(self.forest_, self._population)
             lines += compare({"this forest": self.oob_score_, "untuned forest": untuned})

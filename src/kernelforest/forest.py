@@ -21,6 +21,7 @@ from kernelforest.routing import make_router, make_training_router
 AGGREGATES = {"vote": VOTE, "mean": MEAN, "proximity": PROXIMITY}
 FILLS = ("inbag", "all", "oob")
 _BLOCK = 65_536  # most rows sent together; their numbers fit in 16 bits
+Code = Callable[[slice], tuple[NDArray[Any], bool]]  # rows -> their codes, (columns, rows), and whether plain comparisons do
 _LEAST_BLOCK = 25_000  # rows sent together down small trees, so that their codes stay in fast memory
 
 
@@ -147,7 +148,7 @@ class Forest:
     def leaves(self, matrix: NDArray[np.floating], threads: int = 1) -> NDArray[np.int32]:
         """Leaf number of each row in each tree, (rows, trees)."""
         out = np.empty((len(matrix), self.n_trees), np.int32)
-        self._send(lambda rows: matrix[rows], self.router, out, threads)
+        self._send(coder(matrix, self.router), self.router, out, threads)
         return out
 
     def training_leaves(self, first: int, stop: int, threads: int = 1) -> NDArray[np.int32]:
@@ -157,12 +158,7 @@ class Forest:
         nodes, sets = self.nodes[begin[0] : end[0]], self.sets[begin[2] : end[2]]
         router = make_training_router(nodes, sets, self.starts[first : stop + 1] - begin, self.columns)
         quick = not self.columns.kinds.any()
-
-        def block(rows: slice) -> None:
-            codes = np.ascontiguousarray(self.columns.codes[:, rows])
-            route.descend(codes, quick, router, None, out[rows], route.make_block(codes.shape[1], router.deepest))
-
-        self.run(block, row_blocks(self.n_rows, threads, rows_at_once(router)), threads)
+        self._send(lambda rows: (np.ascontiguousarray(self.columns.codes[:, rows]), quick), router, out, threads)
         return out
 
     def fill(self, name: str, threads: int = 1) -> NDArray[np.float64]:
@@ -285,7 +281,7 @@ class Forest:
         """Class probabilities of rows. Where no tree has an opinion they are the class shares of the training data."""
         opinions = self.opinions(aggregate, fill, threads)
         out = np.zeros((len(matrix), self.targets.n_classes))
-        self._send(lambda rows: matrix[rows], self.router, out, threads, opinions)
+        self._send(coder(matrix, self.router), self.router, out, threads, opinions)
         fills.normalise(out, self.class_shares)
         return out
 
@@ -342,26 +338,21 @@ class Forest:
 
     def _send(
         self,
-        read: Callable[[slice], NDArray[np.floating]],
+        code: Code,
         router: Router,
         out: NDArray[Any],
         threads: int,
         opinions: NDArray[np.float64] | None = None,
     ) -> None:
-        """Code blocks of rows and send them down the trees, on threads."""
-        numeric = not router.categorical.any()
-        small = np.diff(router.offsets).max(initial=0) < np.iinfo(np.uint16).max
+        """Send blocks of rows down the trees, on threads."""
 
         def block(rows: slice) -> None:
-            z = np.ascontiguousarray(read(rows))  # float32 is widened by the loops
-            if not z.flags.writeable:  # is a type of its own, and would be compiled for
-                z = z.copy()
-            codes = np.empty((len(router.used), len(z)), np.uint16 if small else np.uint32)
-            missing = route.code_rows(z, router, codes)
-            memory = route.make_block(len(z), router.deepest)
-            route.descend(codes, numeric and not missing, router, opinions, out[rows], memory)
+            codes, quick = code(rows)
+            memory = route.make_block(codes.shape[1], router.deepest)
+            route.descend(codes, quick, router, opinions, out[rows], memory)
 
-        self.run(block, row_blocks(len(out), threads, rows_at_once(router)), threads)
+        most = max(_LEAST_BLOCK, 4 * router.deepest)  # what is read of a large tree is shared by many rows
+        self.run(block, row_blocks(len(out), threads, most), threads)
 
     @staticmethod
     def run(block: Callable[[Any], None], blocks: list[Any], threads: int) -> None:
@@ -398,9 +389,19 @@ def form_opinions(counts: NDArray[np.float64], aggregate: str) -> NDArray[np.flo
     return shares
 
 
-def rows_at_once(router: Router) -> int:
-    """How many rows to send down together: what is read of a large tree is shared by many."""
-    return max(_LEAST_BLOCK, 4 * router.deepest)
+def coder(matrix: NDArray[np.floating], router: Router) -> Code:
+    """How to code rows of a matrix for a router."""
+    numeric = not router.categorical.any()
+    small = np.diff(router.offsets).max(initial=0) < np.iinfo(np.uint16).max
+
+    def code(rows: slice) -> tuple[NDArray[Any], bool]:
+        z = np.ascontiguousarray(matrix[rows])  # float32 is widened by the loops
+        if not z.flags.writeable:  # is a type of its own, and would be compiled for
+            z = z.copy()
+        codes = np.empty((len(router.used), len(z)), np.uint16 if small else np.uint32)
+        return codes, not route.code_rows(z, router, codes) and numeric
+
+    return code
 
 
 def row_blocks(n_rows: int, threads: int, most: int = _BLOCK) -> list[slice]:

@@ -27,19 +27,18 @@ class OutOfBag(NamedTuple):
     proba: NDArray[np.float64]  # (rows, classes)
     n_trees: NDArray[np.int32]  # (rows,) behind each; none: it is the class shares
 
-    def scored(self, forest: Forest, population: Population) -> NDArray[np.bool_]:
-        """Which rows can be scored: those of positive weight that some tree left out."""
+    def weights(self, forest: Forest, population: Population) -> NDArray[np.float64]:
+        """What rows count as a sample of the population that they refer to; nothing, if every tree drew them."""
         targets = forest.targets
-        return np.asarray((self.n_trees > 0) & (population.weights(targets.labels, targets.weight) > 0))
+        return np.where(self.n_trees > 0, population.weights(targets.labels, targets.weight), 0.0)
 
     def scores(self, forest: Forest, population: Population) -> Scores:
-        """How good they are on the rows that some tree left out, as a sample of the population that they refer to."""
-        targets = forest.targets
-        weight = population.weights(targets.labels, targets.weight)
-        seen = self.scored(forest, population)
+        """How good they are on the rows that count."""
+        weight = self.weights(forest, population)
+        seen = weight > 0
         if not seen.any():
             raise AttributeError("every tree drew every row, so nothing can be scored: use more trees, rows or groups")
-        return score(self.proba[seen], targets.labels[seen], weight[seen], population.preference)
+        return score(self.proba[seen], forest.targets.labels[seen], weight[seen], population.preference)
 
 
 def fit_calibration(forest: Forest, raw: OutOfBag, method: str, scoring: str, seed: int) -> Chosen:

@@ -21,7 +21,7 @@ from kernelforest._engine.path import RIDGE
 Floats = NDArray[np.float64]
 Numbers = NDArray[np.int64]
 Mask = NDArray[np.bool_]
-FEW_ROWS = 100  # below which the prior is stronger, and a sigmoid is not compared with other maps
+FEW_ROWS = 100  # below which the prior is stronger, a sigmoid is not compared with other maps, and tuning warns
 
 
 @dataclass(frozen=True, eq=False)

@@ -31,6 +31,7 @@ from kernelforest.forest import FILLS, Forest, Reading
 from kernelforest.frames import as_table
 from kernelforest.growing import Rules, in_threads, show_progress
 from kernelforest.judging import MOST_WAYS, Candidate, Judge, Judged, Part, Weigher, with_errors
+from kernelforest.scaling import FEW_ROWS
 from kernelforest.scoring import Sample, sample_rows
 
 # what "auto" means where there is nothing to choose by: the classic forest
@@ -38,7 +39,7 @@ UNTUNED: dict[str, Any] = {"splitter": "best", "max_features": "sqrt", "leaf_siz
 MOST_TREES = 250  # of one way to grow, to choose by
 MOST_ROWS = 8192  # that are scored, rare classes with a share of their own
 MANY_ROWS = 5000  # from which on work on one way to grow is worth sharing among threads
-FEW_TREES, FEW_ROWS, FEW_GROUPS, RARE_ROWS = 50, 100, 30, 10  # below which there is a warning
+FEW_TREES, FEW_GROUPS, RARE_ROWS = 50, 30, 10  # below which there is a warning; FEW_ROWS is another
 LEAST = 10  # rows, or groups, to choose by at all
 MANY_NEAR = 0.35  # of the rows, that have a near copy, twice what chance has: from here on there is a warning
 FAR = 10.0  # behind the best, as a logarithm of weights: such a way to grow is not followed up

@@ -177,14 +177,13 @@ class OutOfBag(NamedTuple):
         if label is not None and label not in classes:
             raise ValueError(f"label must be one of {', '.join(map(repr, classes))}; got {label!r}")
         number = len(classes) - 1 if label is None else classes.index(label)
-        proba, n_trees = model._out_of_bag()
-        targets = model.forest_.targets
-        weight = model._population.weights(targets.labels, targets.weight)
-        seen = (n_trees > 0) & (weight > 0)
+        rows = model._out_of_bag()
+        weight = rows.weights(model.forest_, model._population)
+        seen = weight > 0
         if not seen.any():
             raise ValueError("every tree drew every row, so nothing is out-of-bag: use more trees or rows")
-        p = read_probabilities(proba[seen, number])
-        return cls(p, targets.labels[seen] == number, weight[seen], str(classes[number]))
+        hit = model.forest_.targets.labels[seen] == number
+        return cls(read_probabilities(rows.proba[seen, number]), hit, weight[seen], str(classes[number]))
 
 
 def _part(low: float, high: float) -> tuple[float, float]:

@@ -44,10 +44,9 @@ def check_leaf_counts(trees: Sequence[Any], leaves: NDArray[Any], counts: Counts
 
 def weighs_alike(trees: Sequence[Any], leaves: NDArray[Any], counts: Counts, weight: Weights) -> bool:
     """A tree also knows what the rows of a leaf weighed: whether that is draws times weights, up to a factor."""
-    mass = np.ones(len(leaves)) if weight is None else weight
     for t, tree in enumerate(each.tree_ for each in trees):
         wanted = _of_leaves(tree, tree.weighted_n_node_samples)
-        found = np.bincount(leaves[:, t], mass if counts is None else mass * counts[t], tree.node_count)
+        found = np.bincount(leaves[:, t], _masses(len(leaves), counts, weight, t), tree.node_count)
         shares = found * wanted.sum(), wanted * found.sum()
         if not np.allclose(*shares, rtol=1e-6, atol=1e-9 * shares[1].max()):
             return False
@@ -58,9 +57,8 @@ def says_alike(
     trees: Sequence[Any], leaves: NDArray[Any], counts: Counts, weight: Weights, values: NDArray[np.float64]
 ) -> bool:
     """A tree also knows what its leaves say, class shares or numbers: whether these labels do. A few trees are asked."""
-    mass = np.ones(len(leaves)) if weight is None else weight
     for t, tree in enumerate(each.tree_ for each in trees[:_ASKED]):
-        own = mass if counts is None else mass * counts[t]
+        own = _masses(len(leaves), counts, weight, t)
         total = np.bincount(leaves[:, t], own, tree.node_count)
         held = total > 0
         wanted = tree.value.reshape(tree.node_count, -1)
@@ -72,6 +70,12 @@ def says_alike(
         if not np.allclose(found[held] / total[held, None], wanted[held], rtol=1e-6, atol=1e-6 * np.abs(wanted).max()):
             return False
     return True
+
+
+def _masses(n_rows: int, counts: Counts, weight: Weights, tree: int) -> NDArray[np.float64]:
+    """What rows weighed when a tree was grown: draws times weights."""
+    mass = np.ones(n_rows) if weight is None else weight
+    return mass if counts is None else mass * counts[tree]
 
 
 def _of_leaves(tree: Any, per_node: NDArray[Any]) -> NDArray[Any]:

@@ -6,7 +6,6 @@ memory is one comparison per row and tree of a block, plus the pairs found.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from html import escape
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -16,7 +15,7 @@ from numpy.typing import NDArray
 
 from kernelforest.frames import as_table
 from kernelforest.kernel.points import read_point
-from kernelforest.kernel.training import Training
+from kernelforest.kernel.training import Show, Training
 
 if TYPE_CHECKING:  # the methods of the kernel call this module
     from kernelforest.kernel.product import ForestKernel
@@ -42,7 +41,7 @@ class VotingPoints:
     names: tuple[str, ...]  # of the features
     x0: NDArray[np.float64]  # (n_features,)
     n_rows: int  # training rows, voting or not
-    show: Callable[[int, NDArray[np.float64]], NDArray[Any]] | None = None  # features as the user's table has them
+    show: Show | None = None
 
     def __len__(self) -> int:
         return len(self.rows)

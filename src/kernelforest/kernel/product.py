@@ -376,8 +376,7 @@ class ForestKernel:
     @cached_property
     def _counts(self) -> NDArray[np.int32]:
         if self._training.draws is None:
-            drawn = np.ones(self.n_rows) if self._training.weight is None else self._training.weight > 0
-            return np.tile(drawn.astype(np.int32), (self.n_trees, 1))
+            return np.tile(self._training.row_weights > 0, (self.n_trees, 1)).astype(np.int32)
         return self._training.draws()
 
     def _leaves(self, X: Any) -> NDArray[np.int32]:

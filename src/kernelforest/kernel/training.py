@@ -14,6 +14,8 @@ from kernelforest.binning import decode
 from kernelforest.data import check_choice
 from kernelforest.forest import FILLS, Forest, Reading
 
+Show = Callable[[int, NDArray[np.float64]], NDArray[Any]]  # numbers of a column as the user's table has them
+
 
 @dataclass(frozen=True)
 class Correction:
@@ -54,9 +56,7 @@ class Training:
     fill: str = "inbag"
     correct: Correction | None = None  # calibration of that estimate and prior, if any
     readings: tuple[Reading, ...] = ()  # which trees are in the columns; none: each tree is in one, as it was grown
-    show: Callable[[int, NDArray[np.float64]], NDArray[Any]] | None = (
-        None  # numbers of a column as the user's table has them
-    )
+    show: Show | None = None
     frame: Any = None  # the training table of another library's forest, if it is a data frame: only that has its categories
 
     def rows(self, which: NDArray[np.intp]) -> tuple[Any, NDArray[np.float64]]:
@@ -118,7 +118,7 @@ def training_of(
     names: tuple[str, ...],
     classes: NDArray[Any],
     threads: int = 1,
-    show: Callable[[int, NDArray[np.float64]], NDArray[Any]] | None = None,
+    show: Show | None = None,
 ) -> Training:
     """Describe one of our own forests; `read` turns a user's table into the matrix it was grown on, `show` a column back."""
     offsets = forest.starts[:-1, 1].astype(np.int32)
