@@ -23,6 +23,7 @@ KINDS = {
     "categorical": ("categorical", "numeric", "levels-missing"),
 }
 SEED = 5
+CLOSE = {"rtol": 1e-5, "atol": 1e-5}  # sums are kept in single precision
 USUAL = ("mean", "proximity")  # has a loop of its own for two classes
 quick = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True)
 
@@ -60,14 +61,14 @@ def assert_path_equals_forests(prepared, n_trees: int, sizes=None) -> None:
         each.extend(n_trees)
     found, _ = way.probabilities(way.sizes, len(way.rows))
     among = [AGGREGATES.index(name) for name in USUAL]
-    np.testing.assert_allclose(pair.sums, way.sums[:, :, among], rtol=1e-9, atol=1e-9, err_msg="mean and proximity alone")
+    np.testing.assert_allclose(pair.sums, way.sums[:, :, among], **CLOSE, err_msg="mean and proximity alone")
     for s, size in enumerate(way.sizes):
         forest = Forest.grow(columns, targets, limits._replace(leaf_size=int(size)), range(n_trees), SEED)
         for a, aggregate in enumerate(AGGREGATES):
             for f, fill in enumerate(FILLS):
                 expected = forest.estimate_out_of_bag(aggregate, fill)[0]
                 where = f"leaf size {size}, {aggregate}, {fill}"
-                np.testing.assert_allclose(found[a, f, s], expected, rtol=1e-9, atol=1e-9, err_msg=where)
+                np.testing.assert_allclose(found[a, f, s], expected, **CLOSE, err_msg=where)
 
 
 # ---- leaf sizes ----
@@ -137,7 +138,7 @@ def test_the_unit_of_weights_does_not_matter(scale):
     for way in (one, other):
         way.extend(8)
     found = [way.probabilities(way.sizes, 40)[0] for way in (one, other)]
-    np.testing.assert_allclose(*found, rtol=1e-12)
+    np.testing.assert_allclose(*found, **CLOSE)
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])
@@ -157,7 +158,7 @@ def test_the_path_follows_the_definition(n_classes, weighting):
         for a, aggregate in enumerate(AGGREGATES):
             for f, fill in enumerate(FILLS):
                 expected = oracle.out_of_bag_under(deep, size, training, deep.draws().T, aggregate, fill)
-                np.testing.assert_allclose(found[a, f, s], expected, rtol=1e-9, atol=1e-12)
+                np.testing.assert_allclose(found[a, f, s], expected, **CLOSE)
 
 
 def test_a_leaf_size_of_all_rows_says_the_shares_of_the_sample():
@@ -170,8 +171,8 @@ def test_a_leaf_size_of_all_rows_says_the_shares_of_the_sample():
     draws = Forest.grow(*prepared, range(1), SEED).draws()[0]
     inbag, everyone, _ = way.probabilities(np.array([n]), n)[0][0, :, 0]
     out = draws == 0
-    np.testing.assert_allclose(inbag[out, 1], draws @ table.y / n)
-    np.testing.assert_allclose(everyone[out, 1], (table.y.sum() - table.y[out]) / (n - 1))
+    np.testing.assert_allclose(inbag[out, 1], draws @ table.y / n, **CLOSE)
+    np.testing.assert_allclose(everyone[out, 1], (table.y.sum() - table.y[out]) / (n - 1), **CLOSE)
     np.testing.assert_allclose(inbag[~out, 1], table.y.mean())  # no tree speaks about them
 
 
@@ -201,7 +202,7 @@ def test_growing_by_pieces_equals_growing_at_once(seed, pieces):
     for n_trees in [*pieces, 10, 25]:  # fewer trees than there are change nothing
         parts.extend(n_trees)
     assert parts.n_trees == whole.n_trees == 25
-    np.testing.assert_allclose(parts.steps, whole.steps, rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(parts.steps, whole.steps, **CLOSE)
 
 
 def test_sums_do_not_depend_on_the_number_of_threads():
@@ -251,7 +252,7 @@ def test_mass_counts_trees_or_the_rows_in_their_leaves():
             others = (leaves[:, t] == leaves[i, t]) & (np.arange(n) != i)
             counted = [draws[t][others].sum(), others.sum(), (draws[t][others] == 0).sum()]
             expected += [np.minimum(counted, 1), counted]
-    np.testing.assert_allclose(mass, expected / n, rtol=1e-12)
+    np.testing.assert_allclose(mass, expected / n, **CLOSE)
 
 
 def test_a_path_without_trees_says_the_class_shares():

@@ -18,7 +18,7 @@ from kernelforest._engine.layout import Columns, Limits, Targets
 from kernelforest.forest import AGGREGATES, FILLS, Forest, row_blocks
 
 NEAR_BYTES = 4_000_000  # of fills that rows walk through together: what caches hold
-MOST_ENTRIES = 8_000_000  # of the sums of one path: 64 MB, for each way to grow that is tried
+MOST_ENTRIES = 8_000_000  # of the sums of one path: 32 MB, for each way to grow that is tried
 
 
 def leaf_sizes(n_rows: int, most: int = 25) -> NDArray[np.int64]:
@@ -44,11 +44,11 @@ class BandwidthPath:
     n_trees: int = 0
     seconds: float = 0.0  # spent so far
     # (rows, leaf sizes, aggregates * fills * classes): what opinions add up to, as changes from leaf size to leaf size
-    steps: NDArray[np.float64] = field(init=False)
+    steps: NDArray[np.float32] = field(init=False)  # many, and of seven digits: scores need no more
 
     def __post_init__(self) -> None:
         width = len(self.aggregates) * len(FILLS) * self.targets.n_classes
-        self.steps = np.zeros((len(self.rows), len(self.sizes), width))
+        self.steps = np.zeros((len(self.rows), len(self.sizes), width), np.float32)
 
     def extend(self, n_trees: int, threads: int = 1) -> None:
         """Grow trees until there are so many, and add what they say about the rows they did not draw."""

@@ -155,7 +155,7 @@ def add_path(first, stop, rows, starts, begins, above, entries, fills, leaves, d
     They go to steps, (rows, leaf sizes, opinions). Noted is by how much an opinion changes from one leaf size to the next:
     mostly it does not. `aggregates` is None for mean and proximity of two classes.
     """
-    opinion, last = np.empty(steps.shape[2]), np.empty(steps.shape[2])
+    opinion, last = np.empty(steps.shape[2], np.float32), np.empty(steps.shape[2], np.float32)
     for i in range(rows.shape[0]):
         row = rows[i]
         for t in range(first, stop):
@@ -361,7 +361,7 @@ def score_candidates(proba, labels, weight, floor, sharpened, squared, shares, l
             total = 0.0
             for i in range(n_rows):
                 total += weight[i] * mine[i]
-            if total < least:
+            if scale == 0 or total < least:
                 least = total
                 for i in range(n_rows):
                     losses[k, i] = mine[i]
