@@ -36,7 +36,7 @@ def wait_for_the_rest() -> None:
 
 
 class _Announcer(event.Listener):
-    said = False
+    said = grows = False
     other: subprocess.Popen[bytes] | None = None
 
     def on_start(self, event: Any) -> None:
@@ -44,8 +44,9 @@ class _Announcer(event.Listener):
         if not _Announcer.said and module.startswith("kernelforest."):
             _Announcer.said = True
             print("kernelforest: compiling for this machine, once; later runs load the result", file=sys.stderr)
-            if module.endswith(".grow") and joblib.cpu_count() > 1:
-                _Announcer.other = _compile_the_rest()
+        if not _Announcer.grows and module == "kernelforest._engine.grow" and joblib.cpu_count() > 1:
+            _Announcer.grows = True
+            _Announcer.other = _compile_the_rest()
 
     def on_end(self, event: Any) -> None:
         pass

@@ -11,7 +11,7 @@ from functools import lru_cache
 from math import ceil, sqrt
 from numbers import Integral, Real
 from queue import SimpleQueue
-from threading import local
+from threading import get_ident, local
 from typing import Any, TypeVar
 
 import numpy as np
@@ -170,7 +170,7 @@ def in_threads(work: Callable[[T], R], items: Sequence[T], threads: int) -> Iter
     if threads == 1 or len(items) < 2:
         yield from map(wrapping, items)
     else:
-        yield from _pool(threads, _here.depth).map(wrapping, items)
+        yield from _pool(threads, _here.depth, get_ident() if _here.depth else 0).map(wrapping, items)
 
 
 class _Here(local):
@@ -183,10 +183,11 @@ _here = _Here()
 
 
 @lru_cache
-def _pool(threads: int, depth: int) -> ThreadPoolExecutor:
+def _pool(threads: int, depth: int, owner: int) -> ThreadPoolExecutor:
     """Threads that wait for work: starting them anew a hundred times in a fit would take longer than some of the work.
 
-    Work that hands out work has another pool than what it waits for, or all threads could wait for each other.
+    Work that hands out work has another pool than what it waits for, or all threads could wait for each other; and each
+    thread of a pool that does has one of its own, or they would share the threads of one.
     """
     return ThreadPoolExecutor(threads, "kernelforest", initializer=setattr, initargs=(_here, "depth", depth + 1))
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -195,16 +196,21 @@ def _parts(n_points: int, n_rows: int) -> list[slice]:
 
 
 def _in_threads(block: Callable[[slice], None], n_points: int, n_rows: int, threads: int) -> None:
-    """Work on blocks of points; numpy's own threads have nothing to gain in such thin products."""
+    """Work on blocks of points; on several threads, those of BLAS have nothing to gain in such thin products.
+
+    They are limited for the whole process, and only by the thread that did it can they be set free: one at a time.
+    """
     parts = _parts(n_points, n_rows)
-    with _blas().limit(limits=1, user_api="blas"):
-        if threads == 1 or len(parts) < 2:
-            for part in parts:
-                block(part)
-            return
-        with ThreadPoolExecutor(threads) as pool:
-            for _ in pool.map(block, parts):
-                pass
+    if threads == 1 or len(parts) < 2:
+        for part in parts:
+            block(part)
+        return
+    with _limiting, _blas().limit(limits=1, user_api="blas"), ThreadPoolExecutor(threads) as pool:
+        for _ in pool.map(block, parts):
+            pass
+
+
+_limiting = Lock()
 
 
 @cache
