@@ -211,11 +211,25 @@ def test_kinds_that_ask_who_was_drawn_divide_by_the_weight_of_the_trees_that_cou
         np.testing.assert_allclose(model.kernel_.matrix(X, kind=kind, dense=True), expected, atol=1e-12)
 
 
-def test_the_path_kernel_is_that_of_the_trees_as_they_are():
+@pytest.mark.parametrize("name", COLUMNS)
+def test_the_path_kernel_is_the_weighted_sum_of_those_of_the_cut_trees(name):
+    model, _, new, _ = example(name)
+    expected = 0.0
+    for weight, part in model.forest_.parts():
+        plain = grown(draw_table(11, 60, COLUMNS[name], 2))
+        plain.forest_ = part
+        expected = expected + weight * plain.kernel_.matrix(new, kind="path", decay=0.4)
+    np.testing.assert_allclose(model.kernel_.matrix(new, kind="path", decay=0.4), expected, atol=1e-12)
+
+
+def test_without_memory_of_the_way_the_path_kernel_is_the_leaf_kernel():
     model, _, new, _ = example("numeric")
-    plain = grown(draw_table(11, 60, COLUMNS["numeric"], 2))
-    plain.forest_ = replace(model.forest_, readings=())
-    np.testing.assert_array_equal(model.kernel_.matrix(new, kind="path"), plain.kernel_.matrix(new, kind="path"))
+    kernel = model.kernel_
+    np.testing.assert_allclose(kernel.matrix(kind="path", decay=0), kernel.matrix(dense=True), atol=1e-12)
+    np.testing.assert_allclose(kernel.matrix(new, kind="path", decay=0), kernel.matrix(new, dense=True), atol=1e-12)
+    path, leaf = kernel.derivatives(new, kind="path", decay=0), kernel.derivatives(new)
+    np.testing.assert_allclose(path.left, leaf.left, atol=1e-12)
+    np.testing.assert_allclose(path.right, leaf.right, atol=1e-12)
 
 
 def test_profiles_derivatives_and_level_sets_are_those_of_the_kernel():

@@ -232,7 +232,8 @@ def _along_steps(training: Training, table: Any, i: int, row: Floats, features: 
     moved = np.repeat(row[None], 1 + values.size, axis=0)
     moved[1 + np.arange(values.size), np.repeat(features, values.shape[1])] = values.ravel()
     leaves = training.route(changed_copies(training, table, np.full(len(moved), i), moved))
-    return np.asarray((leaves[1:] == leaves[0]) @ training.factors / training.n_trees).reshape(values.shape)
+    same = (leaves[1:] == leaves[0]) & (leaves[0] >= 0)
+    return np.asarray(same @ training.factors / training.n_trees).reshape(values.shape)
 
 
 def mean_kernel(u: Floats, cuts: float) -> Floats:

@@ -46,7 +46,7 @@ class Cut(NamedTuple):
         return np.stack([np.bincount(self.leads, column, self.n_leaves) for column in counts.T], axis=1)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Forest:
     """Trees, and the training rows that can be counted into them.
 
@@ -348,10 +348,10 @@ class Forest:
 
         def block(rows: slice) -> None:
             codes, quick = code(rows)
-            memory = route.make_block(codes.shape[1], router.deepest)
+            memory = route.make_block(codes.shape[1], router.most_nodes)
             route.descend(codes, quick, router, opinions, out[rows], memory)
 
-        most = max(_LEAST_BLOCK, 4 * router.deepest)  # what is read of a large tree is shared by many rows
+        most = max(_LEAST_BLOCK, 4 * router.most_nodes)  # what is read of a large tree is shared by many rows
         self.run(block, row_blocks(len(out), threads, most), threads)
 
     @staticmethod

@@ -83,7 +83,7 @@ def write_words(
         "extras": np.where(inner, nodes["feature"], nodes["child"]).astype(np.uint32),
         "shape": shape,
         "starts": starts,
-        "deepest": int(n_nodes.max()),
+        "most_nodes": int(n_nodes.max()),
     }
 
 

@@ -119,7 +119,7 @@ def splits_between(x, h, tree, sets, near, depth):
 
 
 @allocating
-def losses(z, h, nodes, sets, starts, deepest, powers, lost):
+def losses(z, h, nodes, sets, starts, most_nodes, powers, lost):
     """What the kernel of each tree loses by a step of h_j up or down, summed over trees, (rows, 2 x features).
 
     A tree is lost with the first near cut on the way: `marks` tells which copies are already gone. If `powers` is empty that
@@ -127,7 +127,7 @@ def losses(z, h, nodes, sets, starts, deepest, powers, lost):
     """
     n, p = z.shape
     marks = np.full(2 * p, -1, np.int64)
-    near = np.empty((deepest + 1, 3), np.int64)
+    near = np.empty((most_nodes + 1, 3), np.int64)
     for t in range(starts.shape[0] - 1):
         tree = nodes[starts[t, 0] : starts[t + 1, 0]]
         levels = sets[starts[t, 2] : starts[t + 1, 2]]
@@ -183,7 +183,7 @@ def survey(tree, leaves, first_leaf, parent, depth, spot, begin, end, order, dee
 def add_ways(leaf, child, parent, depth, begin, end, order, deep, powers, out):
     """Add to out, for one query, powers[splits between its leaf and that of each column]."""
     for c in range(U(begin[leaf]), U(end[leaf])):
-        out[U(order[c])] += 1.0
+        out[U(order[c])] += powers[0]
     v = leaf
     while v > 0:
         up = parent[v]
@@ -195,10 +195,10 @@ def add_ways(leaf, child, parent, depth, begin, end, order, deep, powers, out):
 
 
 @allocating
-def path_rows(rows, columns, nodes, starts, deepest, powers, out):
+def path_rows(rows, columns, nodes, starts, most_nodes, powers, out):
     """Sum over trees of powers[splits between the leaves of a row and of a column], (rows, columns); leaves by number."""
     n = columns.shape[0]
-    room = np.empty((5, deepest), np.int32)
+    room = np.empty((5, most_nodes), np.int32)
     parent, depth, spot, begin, end = room[0], room[1], room[2], room[3], room[4]
     order, deep = np.empty(n, np.int32), np.empty(n, np.int32)
     for t in range(starts.shape[0] - 1):

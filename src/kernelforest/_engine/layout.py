@@ -123,4 +123,4 @@ class Router(NamedTuple):
     grid: NDArray[np.float64]  # (n_used, 2) where the equal cells of a column begin, and how many there are per unit
     cells: NDArray[np.uint32]  # (n_used, n_cells) cuts in the cells before this one
     fullest: NDArray[np.int64]  # (n_used,) most cuts in a cell
-    deepest: int  # nodes of the largest tree
+    most_nodes: int  # nodes of the largest tree

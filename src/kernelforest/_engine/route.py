@@ -329,7 +329,7 @@ class Block(NamedTuple):
     table: NDArray[np.uint8]  # (65536,) zeros, for levels of categorical columns
 
 
-def make_block(n: int, deepest: int) -> Block:
+def make_block(n: int, most_nodes: int) -> Block:
     """Working memory for n rows in trees of at most so many nodes."""
     block = Block(
         rows=np.arange(n + LANES).astype(np.uint16),
@@ -337,7 +337,7 @@ def make_block(n: int, deepest: int) -> Block:
         at=np.zeros(n + LANES, np.uint16),
         spots=np.empty(SPOTS, np.uint64),
         stops=np.empty(SPOTS, np.uint64),
-        stack=np.empty((deepest + 2, 4), np.uint64),
+        stack=np.empty((most_nodes + 2, 4), np.uint64),
         walkers=np.empty(n, np.uint64),
         ends=np.empty(n, np.uint32),
         table=np.zeros(MISSING + 1, np.uint8),

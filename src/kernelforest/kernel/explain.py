@@ -229,7 +229,7 @@ def check_mass(mass: Any) -> None:
 def _vote(kernel: ForestKernel, x0: Any, aggregate: str, fill: str) -> tuple[VotingPoints, Shared]:
     """The voting points of x0, and the pairs that the fill counts."""
     training = kernel._training
-    matrix = training.matrix()  # first: says so if the features are not known
+    training.matrix(slice(0))  # says so if the features are not known
     table, numbers = read_point(training, x0)
     rows, trees = _same_leaves(training.leaves, training.route(table)[0])
     mass = training.row_weights[rows]
@@ -247,7 +247,7 @@ def _vote(kernel: ForestKernel, x0: Any, aggregate: str, fill: str) -> tuple[Vot
         labels = training.classes[labels.argmax(axis=1)]
     elif labels.shape[1] < 2:
         labels = labels[:, 0] if labels.shape[1] else np.full(len(order), np.nan)
-    about = matrix[order], training.names, numbers, len(weight), training.show
+    about = training.matrix(order), training.names, numbers, len(weight), training.show
     points = VotingPoints(order, weight[order], together[order], labels, *about)
     return points, shared
 
@@ -276,7 +276,17 @@ def _ratios_without_each(weight: NDArray[np.float64], y: NDArray[np.float64]) ->
     """
     if len(weight) == 1:
         return np.array([np.nan])
-    return np.asarray((weight @ y - weight * y) / (1.0 - weight))
+    return np.asarray(_sums_of_others(weight * y) / _sums_of_others(weight))
+
+
+def _sums_of_others(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The sum without each in turn, by what comes before and after it: no difference of nearly equal numbers.
+
+    >>> _sums_of_others(np.array([1.0, 1e-17])).tolist()
+    [1e-17, 1.0]
+    """
+    before, after = np.append(0.0, values.cumsum()[:-1]), np.append(0.0, values[::-1].cumsum()[:-1])[::-1]
+    return np.asarray(before + after)
 
 
 def _means_without_each(shared: Shared, y: NDArray[np.float64], factors: NDArray[np.float64]) -> NDArray[np.float64]:

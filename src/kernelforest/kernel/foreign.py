@@ -93,20 +93,19 @@ def training_from(
     numbering = numbering_of(raw, threads)
     n_features = source.n_features if X_train is None else _width("X_train", X_train)
     return Training(
-        numbering.number(raw, threads),
-        int(numbering.starts[-1]),
-        lambda X: numbering.number(route("X", X), threads),
-        None if draws is None else lambda: draws,
-        masses,
-        values,
-        matrix,
-        names or tuple(f"x{j}" for j in range(n_features or 0)),
-        classes,
-        read,
-        None,
-        threads,
+        leaves=numbering.number(raw, threads),
+        n_leaves=int(numbering.starts[-1]),
+        route=lambda X: numbering.number(route("X", X), threads),
+        draws=None if draws is None else lambda: draws,
+        weight=masses,
+        values=values,
+        matrix=lambda rows=slice(None): matrix()[rows],
+        names=names or tuple(f"x{j}" for j in range(n_features or 0)),
+        classes=classes,
+        read=read,
+        threads=threads,
         # the leaf means of scikit-learn; nothing here predicts as the others do
-        "mean" if isinstance(fitted, FORESTS + BAGS + TREES) else "proximity",
+        aggregate="mean" if isinstance(fitted, FORESTS + BAGS + TREES) else "proximity",
         frame=X_train if is_frame(X_train) else None,
     )
 
@@ -174,13 +173,12 @@ def _from_sklearn(fitted: Any, threads: int) -> Source:
         width,
         _known_names(fitted),
         getattr(fitted, "classes_", None),
-        not is_classifier(fitted),
-        None,
-        trees,
-        samples,
-        len(samples[0]) if samples is not None and fitted.max_samples is None else None,
-        tuple(_other_predictions(fitted, trees[0])),
-        tuple(_class_weights(fitted)),
+        numeric=not is_classifier(fitted),
+        trees=trees,
+        samples=samples,
+        n_draws=len(samples[0]) if samples is not None and fitted.max_samples is None else None,
+        others=tuple(_other_predictions(fitted, trees[0])),
+        unweighed=tuple(_class_weights(fitted)),
     )
 
 

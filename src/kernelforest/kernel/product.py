@@ -175,18 +175,19 @@ class ForestKernel:
     def distance(self, X: Any = None, Z: Any = None, *, kind: str = "leaf") -> NDArray[np.float64]:
         """One minus the kernel, as a dense array: never negative, except for kind "inbag", which is not bounded by one.
 
-        It is symmetric where the kernel is (see `KINDS`). Clustering and maps take it as a precomputed metric.
+        It is symmetric where the kernel is (see `KINDS`). Clustering and maps take kinds "leaf" and "path" as a precomputed
+        metric; of the others, a row may be at a distance from itself.
         """
         out: NDArray[np.float64] = self.matrix(X, Z, kind=kind, dense=True)
         np.subtract(1.0, out, out=out)
         return out
 
     def weights(self, X: Any = None, *, aggregate: str | None = None, fill: str | None = None) -> csr_array:
-        """Smoother weights W: `predict_proba` is W times the class indicators, for the same aggregate and fill and no prior.
+        """Smoother weights W: before calibration and prior, `predict_proba` is W times the class indicators.
 
-        Without them, those of the forest itself: its parameters, or "mean" and "inbag" of a scikit-learn forest.
-        Rows are non-negative and sum to one. Votes have no such weights: rounding the shares of a leaf is not linear in the
-        labels.
+        Without an aggregate and fill, those of the forest itself: its parameters, or "mean" and "inbag" of a scikit-learn
+        forest. Rows are non-negative and sum to one. Votes have no such weights: rounding the shares of a leaf is not
+        linear in the labels.
         """
         aggregate, fill = self._training.estimate(aggregate, fill)
         factors, threads = self._training.factors[None], self._training.threads
@@ -211,7 +212,10 @@ class ForestKernel:
         out, mass = np.zeros((len(leaves), table.shape[1])), np.zeros(len(leaves))
         with announced_compiling():
             pairs.sum_by_leaf(index, table, sums)
-            pairs.average_rows(leaves, self._training.factors, sums, index.totals, aggregate == "mean", out, mass)
+        how = self._training.factors, sums, index.totals, aggregate == "mean"
+        in_blocks(
+            lambda rows: pairs.average_rows(leaves[rows], *how, out[rows], mass[rows]), len(leaves), self._training.threads
+        )
         weight = self._training.row_weights
         out[mass == 0] = (weight / weight.sum()) @ table
         mass[mass == 0] = 1.0

@@ -210,22 +210,25 @@ def level_sets(training: Training, x0: Any, features: Sequence[int | str], grid:
 
 
 def path_matrix(training: Training, X: Any, Z: Any, decay: float) -> NDArray[np.float64]:
-    """The path kernel, dense: mean over trees of decay to the power of the steps from leaf to leaf, two for neighbours."""
+    """The path kernel, dense: mean over trees of decay to the power of the steps from leaf to leaf, two for neighbours.
+
+    Trees that are read at several leaf sizes are several trees, each with its weight.
+    """
     if training.forest is None:
         raise ValueError(_NO_NODES)
-    forest, powers = training.forest, _powers(training.forest, _check_decay(decay))
-    rows, columns = (_stored_leaves(training, W) for W in (X, Z))
-    check_room(
-        8 * len(rows) * len(columns), f"a path kernel of {len(rows)} x {len(columns)}", "ask for fewer rows at a time"
-    )
-    out = np.zeros((len(rows), len(columns)))
-    deepest = int(np.diff(forest.starts[:, 0]).max())
+    decay, (left, right) = _check_decay(decay), (None if W is None else read_rows(training, W) for W in (X, Z))
+    n_rows, n_columns = (training.forest.n_rows if matrix is None else len(matrix) for matrix in (left, right))
+    check_room(8 * n_rows * n_columns, f"a path kernel of {n_rows} x {n_columns}", "ask for fewer rows at a time")
+    out = np.zeros((n_rows, n_columns))
+    for weight, forest in training.forest.parts():
+        rows, columns = (_numbered_leaves(forest, matrix, training.threads) for matrix in (left, right))
+        powers = _powers(forest, decay) * (weight * training.forest.n_trees / forest.n_trees)
 
-    def block(part: slice) -> None:
-        engine.path_rows(rows[part], columns, forest.nodes, forest.starts, deepest, powers, out[part])
-        out[part] /= forest.n_trees
+        def block(some: slice, trees: Forest = forest, rows: Any = rows, columns: Any = columns, by: Any = powers) -> None:
+            engine.path_rows(rows[some], columns, trees.nodes, trees.starts, _most_nodes(trees), by, out[some])
 
-    _run(block, len(rows), training.threads)
+        _run(block, n_rows, training.threads)
+    out /= training.forest.n_trees
     return out
 
 
@@ -261,13 +264,12 @@ def _own_differences(
     forest: Forest, matrix: NDArray[np.float64], h: NDArray[np.float64], decay: float | None, threads: int
 ) -> NDArray[np.float64]:
     """K(x0 ± h_j e_j, x0) - 1, (rows, 2, features), by one walk of each row down each tree."""
-    powers = np.empty(0) if decay is None else _powers(forest, decay)
     out = np.zeros((len(matrix), 2 * matrix.shape[1]))
-    for weight, part in forest.parts() if decay is None else [(1.0, forest)]:
-        lost, deepest = np.zeros_like(out), int(np.diff(part.starts[:, 0]).max())
+    for weight, part in forest.parts():
+        lost, powers = np.zeros_like(out), np.empty(0) if decay is None else _powers(part, decay)
 
-        def block(rows: slice, part: Forest = part, lost: Any = lost, deepest: int = deepest) -> None:
-            engine.losses(matrix[rows], h, part.nodes, part.sets, part.starts, deepest, powers, lost[rows])
+        def block(rows: slice, part: Forest = part, by: Any = powers, lost: Any = lost) -> None:
+            engine.losses(matrix[rows], h, part.nodes, part.sets, part.starts, _most_nodes(part), by, lost[rows])
 
         _run(block, len(matrix), threads)
         out -= weight * lost / part.n_trees
@@ -286,19 +288,20 @@ def _own_levels(box: Faces, i: int, j: int, x: NDArray[np.float64], y: NDArray[n
     return np.asarray(counts / box.lower.shape[1])
 
 
-def _stored_leaves(training: Training, X: Any) -> NDArray[np.int32]:
-    """Leaves of the trees as they are stored, whatever leaf sizes they are read at, numbered through all trees."""
-    forest = _own_forest(training, "path")
-    if X is None:
-        leaves = forest.training_leaves(0, forest.n_trees, training.threads)
-    else:
-        leaves = forest.leaves(read_rows(training, X), training.threads)
+def _numbered_leaves(forest: Forest, matrix: NDArray[np.floating] | None, threads: int) -> NDArray[np.int32]:
+    """Leaves of rows, or of the training rows, numbered through all trees."""
+    leaves = forest.training_leaves(0, forest.n_trees, threads) if matrix is None else forest.leaves(matrix, threads)
     return leaves + forest.starts[:-1, 1].astype(np.int32)
+
+
+def _most_nodes(forest: Forest) -> int:
+    """Of any tree; no way through one is longer."""
+    return int(np.diff(forest.starts[:, 0]).max())
 
 
 def _powers(forest: Forest, decay: float) -> NDArray[np.float64]:
     """Powers decay ** m, for every number of splits that can lie between two leaves of a tree."""
-    return np.float64(decay) ** np.arange(int(np.diff(forest.starts[:, 0]).max()) + 1)
+    return np.float64(decay) ** np.arange(_most_nodes(forest) + 1)
 
 
 # ---- other forests: changed copies ----

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from kernelforest.binning import decode
 from kernelforest.data import check_choice
 from kernelforest.forest import FILLS, Forest, Reading
+from kernelforest.kernel.memory import check_room
 
 Show = Callable[[int, NDArray[np.float64]], NDArray[Any]]  # numbers of a column as the user's table has them
 
@@ -46,7 +47,7 @@ class Training:
     draws: Callable[[], NDArray[np.int32]] | None  # (n_trees, n_rows), or None if every tree grew on all rows
     weight: NDArray[np.float64] | None
     values: NDArray[np.float64]  # (n_rows, n_outputs): class indicators, or what a regression predicts
-    matrix: Callable[[], NDArray[np.float64]]  # (n_rows, n_features) the training table as numbers
+    matrix: Callable[..., NDArray[np.float64]]  # the training table as numbers, (n_rows, n_features), or some rows of it
     names: tuple[str, ...]  # of the features
     classes: NDArray[Any] | None = None  # labels of the columns of `values`, if they are classes
     read: Callable[[Any], NDArray[np.float64]] | None = None  # a user's table as numbers, if that is not trivial
@@ -61,7 +62,7 @@ class Training:
 
     def rows(self, which: NDArray[np.intp]) -> tuple[Any, NDArray[np.float64]]:
         """Some training rows, in the form that the forest reads and as numbers."""
-        matrix = self.matrix()[which]
+        matrix = self.matrix(which)
         return (matrix if self.frame is None else take_rows(self.frame, which)), matrix
 
     @cached_property
@@ -121,9 +122,16 @@ def training_of(
     show: Show | None = None,
 ) -> Training:
     """Describe one of our own forests; `read` turns a user's table into the matrix it was grown on, `show` a column back."""
+    cuts = [(r, cut, forest.leaves_of(r).start) for r, cut in forest.cuts()] if forest.readings else []
+    firsts = np.cumsum([0, *(cut.n_leaves for _, cut, _ in cuts)])
+    n_leaves, n_columns = int(firsts[-1]) if cuts else len(forest.inbag), sum(r.stop - r.first for r in forest.all_readings)
+    if max(n_leaves, len(forest.nodes)) >= 2**31:
+        raise MemoryError(
+            f"the trees have {n_leaves:,} leaves, and 2,147,483,647 can be numbered: grow fewer or smaller trees"
+        )
+    instead = "grow fewer trees, or on fewer rows"
+    check_room(4 * forest.n_rows * n_columns, f"leaves of {forest.n_rows:,} rows in {n_columns:,} trees", instead)
     offsets = forest.starts[:-1, 1].astype(np.int32)
-    cuts = [(r, cut.leads, forest.leaves_of(r).start) for r, cut in forest.cuts()] if forest.readings else []
-    firsts = np.cumsum([0, *(int(leads.max()) + 1 for _, leads, _ in cuts)])
 
     def at_all_sizes(leaves: NDArray[np.int32]) -> NDArray[np.int32]:
         """The leaves of rows in every reading of the trees, side by side."""
@@ -132,25 +140,25 @@ def training_of(
             return leaves
         return np.hstack(
             [
-                leads[leaves[:, r.first : r.stop] - begin] + np.int32(first)
-                for (r, leads, begin), first in zip(cuts, firsts[:-1], strict=True)
+                cut.leads[leaves[:, r.first : r.stop] - begin] + np.int32(first)
+                for (r, cut, begin), first in zip(cuts, firsts[:-1], strict=True)
             ]
         )
 
     weight = forest.targets.weight
     return Training(
-        at_all_sizes(forest.training_leaves(0, forest.n_trees, threads)),
-        int(firsts[-1]) if cuts else len(forest.inbag),
-        lambda X: at_all_sizes(forest.leaves(read(X), threads)),
-        forest.draws if forest.has_out_of_bag else None,
-        None if (weight == 1.0).all() else weight,
-        np.eye(forest.targets.n_classes)[forest.targets.labels],
-        lambda: decode(forest.columns, slice(None)),
-        names,
-        classes,
-        lambda X: np.asarray(read(X), dtype=np.float64),
-        forest,
-        threads,
+        leaves=at_all_sizes(forest.training_leaves(0, forest.n_trees, threads)),
+        n_leaves=n_leaves,
+        route=lambda X: at_all_sizes(forest.leaves(read(X), threads)),
+        draws=forest.draws if forest.has_out_of_bag else None,
+        weight=None if (weight == 1.0).all() else weight,
+        values=np.eye(forest.targets.n_classes)[forest.targets.labels],
+        matrix=lambda rows=slice(None): decode(forest.columns, rows),
+        names=names,
+        classes=classes,
+        read=lambda X: np.asarray(read(X), dtype=np.float64),
+        forest=forest,
+        threads=threads,
         readings=forest.readings,
         show=show,
     )
