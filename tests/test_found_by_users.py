@@ -7,7 +7,9 @@ import pickle
 import subprocess
 import sys
 import warnings
-from datetime import time
+from concurrent.futures import ThreadPoolExecutor
+from datetime import date, time
+from threading import Barrier
 
 import joblib
 import numpy as np
@@ -20,6 +22,9 @@ from sklearn.datasets import load_iris
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.exceptions import NotFittedError
 from sklearn.metrics.pairwise import laplacian_kernel
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from threadpoolctl import threadpool_info
 
 import kernelforest
 from kernelforest import ForestKernel, KernelForestClassifier
@@ -27,11 +32,21 @@ from kernelforest.analytic import Ruler, average_profiles, fit_cuts, fit_naive, 
 from kernelforest.cli import main
 from kernelforest.data import read_class_weight, read_groups, read_labels
 from kernelforest.datasets import DatasetUnavailable, load_dataset
-from kernelforest.displays import LevelSetsDisplay, ReliabilityDisplay, SharpnessDisplay, VotingPointsDisplay
+from kernelforest.displays import (
+    BandwidthPathDisplay,
+    LevelSetsDisplay,
+    ReliabilityDisplay,
+    SharpnessDisplay,
+    SurfaceDisplay,
+    VotingPointsDisplay,
+)
+from kernelforest.growing import in_threads
 from kernelforest.naive import poisson_kernel
+from kernelforest.outofbag import classic
 from kernelforest.regression import KernelRegression
 from kernelforest.reliability import reliability
 from kernelforest.scoring import mean_and_error
+from kernelforest.tuning import TuningWarning
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(150, 3))
@@ -570,3 +585,125 @@ def test_voting_points_show_levels_and_dates_as_they_were():
         np.testing.assert_array_equal(points[name].to_numpy(), expected[name].to_numpy())
     assert points["kind"].fillna("gap").tolist() == expected["kind"].fillna("gap").tolist()
     np.testing.assert_array_equal(points["day"].to_numpy(), expected["day"].to_numpy(dtype="datetime64[us]"))
+
+
+def test_work_of_several_threads_that_hands_out_work_is_done_side_by_side():
+    all_four = Barrier(4, timeout=30)  # breaks, unless they are at work at once
+    list(in_threads(lambda _: list(in_threads(lambda _: all_four.wait(), range(2), 2)), range(2), 2))
+    assert not all_four.broken
+
+
+def test_smoothing_in_several_threads_leaves_the_threads_of_blas_as_they_were(monkeypatch):
+    def threads():
+        return [library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"]
+
+    monkeypatch.setattr("kernelforest.smoothing._BLOCK", 1_000)  # many blocks of work
+    model = KernelRegression(bandwidth=0.5, n_jobs=2).fit(X, Y)
+    model.predict_proba(NEW)  # loads what it needs
+    before = threads()
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(lambda _: model.predict_proba(NEW), range(40)))
+    assert threads() == before
+
+
+@pytest.mark.parametrize(
+    "days",
+    [
+        np.array(["2020-01-02", "2021-03-04"], "datetime64[ns]"),
+        [date(2020, 1, 2), date(2021, 3, 4)],
+        pd.Series(pd.to_datetime(["2020-01-02", "2021-03-04"])).dt.tz_localize("UTC"),
+    ],
+    ids=["ns", "date", "zone"],
+)
+def test_classes_may_be_dates(days):
+    labels = pd.Series(days).iloc[Y] if isinstance(days, pd.Series) else [days[k] for k in Y]
+    model = small(prior=[0.2, 0.8]).fit(X, labels)
+    np.testing.assert_array_equal(model.classes_, np.array(["2020-01-02", "2021-03-04"], "datetime64[us]"))
+    assert str(model.kernel_.explain(X[0], label=model.classes_.tolist()[0])).startswith("p(2020-01-02")
+
+
+def test_classes_of_another_kind_are_named():
+    with pytest.raises(ValueError, match="y must hold text, numbers, booleans or dates, got Interval"):
+        small().fit(X, pd.cut(X[:, 0], 2))
+
+
+def test_an_array_of_dates_shows_dates():
+    days = np.datetime64("2024-01-01") + (100 * X).astype("timedelta64[D]")
+    points = small().fit(days, Y).kernel_.voting_points(days[0]).frame()
+    np.testing.assert_array_equal(points["x0"].to_numpy(), days[points["row"].to_numpy(), 0])
+
+
+def test_with_a_number_of_leaves_the_leaf_size_is_not_open():
+    fixed = {"max_features": 1, "splitter": "best", "aggregate": "mean", "fill": "inbag", "calibration": None}
+    model = KernelForestClassifier(5, max_leaf_nodes=4, bootstrap=False, random_state=0, **fixed).fit(X[:8], Y[:8])
+    assert model.leaf_size_ == 1
+
+
+def test_unknown_levels_are_warned_of_where_the_user_asks():
+    frame = pd.DataFrame({"kind": pd.Categorical(np.where(Y, "u", "v")), "x": X[:, 0]})
+    model, other = small().fit(frame, Y), frame.assign(kind=pd.Categorical(["w"] * 150))
+    for ask in (model.predict, model.predict_log_proba, model.kernel_.matrix):
+        with pytest.warns(UserWarning, match="no value of column 'kind' was seen in fit") as caught:
+            ask(other)
+        assert caught[0].filename == __file__
+
+
+def test_the_unit_of_weights_does_not_matter():
+    for rules in ({"aggregate": "vote", "leaf_size": 20}, {"class_weight": "balanced"}):
+        plain, tenths = (small(**rules).fit(X.round(1), Y, w).predict_proba(NEW) for w in (None, np.full(150, 0.1)))
+        np.testing.assert_array_equal(plain, tenths)
+
+
+@pytest.mark.parametrize("weight", [["a"] * 150, np.ones(150) * 1j, np.full(150, "2024-01-01", "datetime64[D]")])
+def test_weights_are_numbers(weight):
+    with pytest.raises(ValueError, match="sample_weight must be numbers, got dtype"):
+        small().fit(X, Y, weight)
+
+
+def test_a_list_of_lists_names_no_columns():
+    with pytest.raises(ValueError, match="categorical_features must be 'from_dtype', None or a list of columns"):
+        small(categorical_features=[[0, 1]]).fit(X, Y)
+
+
+def test_an_explanation_is_on_the_same_step_of_a_map_as_the_prediction():
+    model = small(n_estimators=100, leaf_size=1, calibration="venn-abers").fit(X, Y)
+    told = [model.kernel_.explain(x).corrected for x in X]
+    np.testing.assert_allclose(told, model.predict_proba(X)[:, 1], atol=1e-9)
+
+
+@pytest.mark.parametrize("n", [60, 400])
+def test_one_row_of_a_class_does_not_make_the_others_impossible(n):
+    rows, y = np.random.default_rng(0).normal(size=(n, 4)), np.arange(n) == 7
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", TuningWarning)
+        model = KernelForestClassifier(100, random_state=0).fit(rows, y)
+    assert any("rows of class 'True' (1)" in str(warning.message) for warning in caught)
+    assert model.predict_proba(NEW @ np.ones((3, 4)))[:, 1].min() > 0.0
+    assert model.oob_score_.log_loss < 12.0 / n  # an exact zero would cost 36 / n
+
+
+def test_what_was_chosen_has_a_short_name():
+    model = KernelForestClassifier(60, random_state=0, calibration="venn-abers").fit(X, Y)
+    assert len(repr(model.tuning_)) < 300
+    assert f"max_features={model.max_features_}, leaf_size={model.leaf_size_}" in repr(model.tuning_)
+    assert repr(model.calibration_) == "Chosen(method='venn-abers', scoring='log_loss', 0 candidates)"
+
+
+def test_pictures_of_tuning_refuse_a_pipeline():
+    model = make_pipeline(StandardScaler(), KernelForestClassifier(60, random_state=0)).fit(X, Y)
+    for display in (BandwidthPathDisplay, SurfaceDisplay):
+        with pytest.raises(TypeError, match="model must be a KernelForestClassifier, got Pipeline; of a pipeline give"):
+            display.from_model(model)
+
+
+def test_exact_zeros_of_an_untuned_forest_are_no_merit_of_tuning():
+    model = KernelForestClassifier(60, random_state=0).fit(X, np.where(np.arange(150) == 3, 1 - Y, X[:, 0] > 0).astype(int))
+    found = classic(model.forest_, threads=1)
+    assert found.proba.min() == pytest.approx(0.5 / 150, rel=0.02)
+    np.testing.assert_allclose(found.proba.sum(axis=1), 1.0)
+
+
+def test_forests_are_compared_by_identity():
+    forest = small().fit(X, Y).forest_
+    assert forest == forest
+    assert forest != small().fit(X, Y).forest_

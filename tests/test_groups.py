@@ -248,7 +248,7 @@ def test_the_standard_error_counts_groups():
 
 def test_few_groups_are_left_untuned():
     X, y, groups = repeated(n_groups=9, size=20)
-    with pytest.warns(TuningWarning, match="9 rows or groups are too few"):
+    with pytest.warns(TuningWarning, match="9 groups are too few"):
         assert not hasattr(fit(X, y, groups, tuned=True), "tuning_")
     X, y, groups = repeated(n_groups=10, size=20)
     with pytest.warns(TuningWarning, match="scores of 10 groups, however"):
@@ -257,7 +257,7 @@ def test_few_groups_are_left_untuned():
 
 def test_one_group_leaves_nothing_out():
     X, y, _ = repeated(n_groups=10, size=2)
-    with pytest.warns(TuningWarning, match="1 rows or groups are too few"):
+    with pytest.warns(TuningWarning, match="1 groups are too few"):
         model = fit(X, y, np.zeros(20), tuned=True)
     assert (model.inbag_counts_ == 1).all()
     with pytest.warns(UserWarning, match="20 of 20 rows were drawn by every tree"):
@@ -416,15 +416,25 @@ def test_no_data_set_of_scikit_learn_has_many_near_copies(name):
     assert share_of_near_copies(code_table(X), (y > np.median(y)).astype(int), np.arange(len(y))) < 0.2
 
 
-@pytest.mark.parametrize("how", ["untuned", "groups", "fill", "max_samples", "levels", "one column", "few"])
+@pytest.mark.parametrize("how", ["untuned", "groups", "levels", "one column", "few"])
 def test_copies_are_left_alone(how):
     X, y, rows = oversampled()
     if how == "few":
         some = np.unique(rows, return_index=True)[1]
         X, y = (np.concatenate([values[some], values[some[:20]]]) for values in (X, y))
     X = {"levels": X.round(0), "one column": X[:, :1]}.get(how, X)
-    rules = {"fill": {"fill": "all"}, "max_samples": {"max_samples": 300}}.get(how, {})
     make = KernelForestClassifier.untuned if how == "untuned" else KernelForestClassifier
     with catch_warnings():
         simplefilter("error", TuningWarning)
-        make(60, random_state=0, **rules).fit(X, y, groups=rows if how == "groups" else None)
+        make(60, random_state=0).fit(X, y, groups=rows if how == "groups" else None)
+
+
+@pytest.mark.parametrize("rules", [{"fill": "all"}, {"fill": "oob"}, {"max_samples": 300}])
+def test_copies_that_cannot_be_drawn_together_are_warned_of(rules):
+    X, y, _ = oversampled()
+    with pytest.warns(TuningWarning, match="are copies of others.*so out-of-bag scores flatter.*leave these open, or give"):
+        model = KernelForestClassifier(60, random_state=0, **rules).fit(X, y)
+    assert model.forest_.targets.groups is None
+    X, y = measured("repeated")
+    with pytest.warns(TuningWarning, match="much nearer than chance"):
+        KernelForestClassifier(60, random_state=0, **rules).fit(X, y)

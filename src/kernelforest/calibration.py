@@ -43,6 +43,11 @@ _ROUNDING = 1e-9  # a gain that is none
 FEW_CLASSES = 10  # with more, there are fewer folds, and "auto" tries the sigmoid alone
 
 
+def rounded(p: Floats) -> Floats:
+    """Probabilities to ten digits: sums in another order must not end on another step of a map."""
+    return np.round(p, 10)
+
+
 @dataclass(frozen=True, eq=False)
 class Identity:
     """Probabilities as they are."""
@@ -74,6 +79,7 @@ class VennAbers:
 
     def bounds(self, p: Floats) -> tuple[Floats, Floats]:
         """The probabilities p0 and p1 of one class."""
+        p = rounded(p)
         below, above = (np.searchsorted(self.scores, p, side=side) for side in ("right", "left"))
         return self.low[below], self.high[above]
 
@@ -116,7 +122,8 @@ def fit_calibrator(method: str, proba: ArrayLike, labels: ArrayLike, weight: Arr
     """
     if method not in METHODS:
         raise ValueError(f"method must be one of {', '.join(map(repr, METHODS))}, got {method!r}")
-    return _fit(method, *seen(proba, labels, weight)[1:])
+    _, p, y, w = seen(proba, labels, weight)
+    return _fit(method if len(np.unique(y)) > 1 else None, p, y, w)
 
 
 class Candidate(NamedTuple):
@@ -136,6 +143,9 @@ class Chosen:
     calibrator: Calibrator
     scoring: str
     candidates: tuple[Candidate, ...]
+
+    def __repr__(self) -> str:
+        return f"Chosen(method={self.method!r}, scoring={self.scoring!r}, {len(self.candidates)} candidates)"
 
     def frame(self) -> Any:
         """One line per candidate: a pandas data frame, or a dict of columns where pandas is not installed."""
@@ -180,11 +190,12 @@ def choose_calibrator(
     keep, p, y, w = seen(proba, labels, weight)
     if groups is not None and np.shape(groups) != keep.shape:
         raise ValueError(f"groups must be {keep.shape} like labels, got {np.shape(groups)}")
-    if method == "auto" and w.sum() < FEW_ROWS:
+    if len(np.unique(y)) < 2:
+        method = None
+    elif method == "auto" and w.sum() < FEW_ROWS:
         method = "sigmoid"
     if method != "auto":
-        calibrator = _fit(method, p, y, w)
-        return Chosen(None if isinstance(calibrator, Identity) else method, calibrator, scoring, ())
+        return Chosen(method, _fit(method, p, y, w), scoring, ())
     group = np.arange(len(y)) if groups is None else np.unique(np.asarray(groups)[keep], return_inverse=True)[1]
     fold = _folds(y, group, _number_of_folds(folds, p), seed, even=True)
     plain = losses(p, y, scoring)
@@ -237,7 +248,7 @@ def _crossed(method: str | None, p: Floats, y: Numbers, w: Floats, fold: Numbers
 
 
 def _fit(method: str | None, p: Floats, y: Numbers, w: Floats, starts: Sequence[Floats] = ()) -> Calibrator:
-    if method is None or len(np.unique(y)) < 2:
+    if method is None:
         return Identity()
     if method in SCALINGS:
         fits = [fit for fit, _ in scalings(method, p, y, w, starts)]
@@ -248,6 +259,7 @@ def _fit(method: str | None, p: Floats, y: Numbers, w: Floats, starts: Sequence[
 
 
 def _isotonic(p: Floats, hit: Mask, w: Floats) -> Curve:
+    p = rounded(p)
     ends = np.array([p.min(), p.max()])
     # half a hit and half a miss are one row of share 1/2
     found = IsotonicRegression().fit(np.append(p, ends), np.append(hit, [0.5, 0.5]), sample_weight=np.append(w, [1.0, 1.0]))
@@ -255,7 +267,7 @@ def _isotonic(p: Floats, hit: Mask, w: Floats) -> Curve:
 
 
 def _venn_abers(p: Floats, hit: Mask, w: Floats) -> VennAbers:
-    scores, at = np.unique(p, return_inverse=True)
+    scores, at = np.unique(rounded(p), return_inverse=True)
     mass, hits = np.bincount(at, w), np.bincount(at, w * hit)
     low = 1.0 - _shares_with_a_hit(mass[::-1], (mass - hits)[::-1])[::-1]  # hits of the mirror image are misses
     return VennAbers(scores, np.append(0.0, low), np.append(_shares_with_a_hit(mass, hits), 1.0))

@@ -6,6 +6,7 @@ the levels that training saw. A level it never saw is missing.
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
@@ -59,7 +60,7 @@ class Schema:
                 if len(out) >= SOME_ROWS and np.isnan(out[:, j]).all() and _tally(column):
                     warn(
                         f"no value of column {getattr(column, 'name', j)!r} was seen in fit, so all count as missing",
-                        stacklevel=4,
+                        stacklevel=_level_of_the_caller(),
                     )
             else:
                 out[:, j] = _column_of_numbers(column, j)
@@ -117,7 +118,10 @@ def read_schema(X: Any, categorical_features: Any = "from_dtype") -> Schema:
     else:
         names = tuple(f"x{j}" for j in range(len(_columns(X))))
     chosen = _categorical_columns(X, names, categorical_features)
-    kinds = [_kind_of_moments(X[c]) for c in X.columns] if is_frame(X) else []
+    if is_frame(X):
+        kinds = [_kind_of_moments(X[c]) for c in X.columns]
+    else:
+        kinds = [X.dtype.kind] * X.shape[1] if isinstance(X, np.ndarray) and X.ndim == 2 and X.dtype.kind in "mM" else []
     moments = {j: kind for j, kind in enumerate(kinds) if kind and j not in chosen}
     if not chosen:
         return Schema({}, moments)
@@ -142,12 +146,18 @@ def read_labels(y: Any) -> Labels:
         )
     if values.dtype.kind == "f" and np.isinf(values).any():
         raise ValueError(f"y must be finite, got {values[np.isinf(values)][0]} at row {int(np.isinf(values).argmax())}")
+    if values.dtype.kind == "O" and (moments := _moments(values)) is not None:
+        values = moments
+    if values.dtype.kind in "mM":
+        values = values.astype(f"{values.dtype.kind}8[us]")  # finer ones would be listed as numbers
     if values.dtype.kind == "O":
         check_array(values, ensure_2d=False, dtype=None, ensure_all_finite=False, input_name="y")
         kinds = sorted({"text" if isinstance(v, str) else "numbers" for v in values.tolist()})
         if len(kinds) > 1:
             raise ValueError(f"y must hold labels of one kind, got {' and '.join(kinds)}")
         values = np.asarray(values.tolist())
+    if values.dtype.kind == "O":
+        raise ValueError(f"y must hold text, numbers, booleans or dates, got {type(values[0]).__name__}")
     check_classification_targets(values)
     classes, codes = np.unique(values, return_inverse=True)
     return Labels(classes, codes.astype(np.int32))
@@ -163,15 +173,21 @@ def _plain_labels(y: Any) -> Any:
     """Categories, and integers and booleans that could have gaps, but have none: pandas' as numpy's, not as floats."""
     if hasattr(getattr(y, "dtype", None), "categories"):
         return np.asarray(y)
+    if getattr(getattr(y, "dtype", None), "kind", "") == "T":  # numpy's strings of any length
+        return y.astype(object)
     plain = getattr(getattr(y, "dtype", None), "numpy_dtype", None)
     return y.to_numpy(dtype=plain) if plain is not None and plain.kind in "iub" and not y.isna().any() else y
 
 
 def read_weights(sample_weight: ArrayLike | None, n_rows: int) -> NDArray[np.float64] | None:
-    """Check sample weights; None if there are none or all are equal to one."""
+    """Check sample weights; None if there are none or all are equal."""
     if sample_weight is None:
         return None
-    weight = np.array(_unmasked(sample_weight), dtype=np.float64)  # a copy: the model keeps it
+    given = np.asarray(_unmasked(sample_weight))
+    try:
+        weight = np.array("" if given.dtype.kind in "cmM" else given, dtype=np.float64)  # a copy: the model keeps it
+    except (TypeError, ValueError):
+        raise ValueError(f"sample_weight must be numbers, got dtype {given.dtype}") from None
     if weight.ndim == 0:
         weight = np.full(n_rows, float(weight))
     if weight.shape != (n_rows,):
@@ -186,7 +202,7 @@ def read_weights(sample_weight: ArrayLike | None, n_rows: int) -> NDArray[np.flo
         raise ValueError("sample_weight must have a positive entry, got zeros only")
     if not 1e-100 < weight.max() < 1e100:
         weight = weight / weight.max()  # sums must neither overflow nor vanish
-    return None if (weight == 1.0).all() else weight
+    return None if (weight == weight[0]).all() else weight  # their unit does not matter
 
 
 def read_threads(n_jobs: Any) -> int:
@@ -246,6 +262,14 @@ def _check_container(X: Any) -> None:
         raise TypeError(f"X must be an array or a data frame, got a {type(X).__name__} of Arrow; call X.to_pandas()")
     if is_frame(X) and not len(X.columns):
         raise ValueError(f"X must have at least one column, got shape {X.shape}")
+
+
+def _level_of_the_caller() -> int:
+    """How far up the first frame outside of this package is, as warnings count: several methods read tables."""
+    frame, level = sys._getframe(1), 1
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith(f"{__name__.split('.')[0]}."):
+        frame, level = frame.f_back, level + 1
+    return level
 
 
 def _unmasked(X: Any) -> Any:
@@ -420,6 +444,8 @@ def _categorical_columns(X: Any, names: Sequence[str], chosen: Any) -> list[int]
     wanted = np.atleast_1d(np.asarray(chosen))
     if wanted.size == 0:
         return []
+    if wanted.ndim > 1:
+        raise ValueError(f"categorical_features must be 'from_dtype', None or a list of columns, got {chosen!r}")
     if wanted.dtype.kind == "b":
         if wanted.shape != (width,):
             raise ValueError(f"categorical_features as a mask must have {width} entries, got {wanted.tolist()}")

@@ -34,7 +34,17 @@ from kernelforest.outofbag import OutOfBag, calibrated, classic, fit_calibration
 from kernelforest.priors import read_population
 from kernelforest.scoring import SCORINGS, Scores
 from kernelforest.summary import compare, describe
-from kernelforest.tuning import UNTUNED, copies_as_groups, grow_blend, is_auto, open_choices, tune, warn_if_noisy
+from kernelforest.tuning import (
+    UNTUNED,
+    copies_as_groups,
+    grow_blend,
+    is_auto,
+    left_open,
+    open_choices,
+    tune,
+    warn_if_noisy,
+    with_classic_values,
+)
 
 
 class KernelForestClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -54,7 +64,7 @@ class KernelForestClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
     max_features : "auto", int, float, "sqrt", "third" or "all"
         Features tried per cut (mtry), drawn without replacement: a number, a fraction of the columns, the square root of
         their number or a third of it (both rounded up), or all of them, which is bagging. A feature that is constant in
-        a node does not use up a draw.
+        a node does not use up a draw. With the splitters "random" and "random-observed" it is 1.
     leaf_size : "auto" or int
         A node of at most this many in-bag draws is not split. Together with mtry this is the bandwidth of the kernel. "auto"
         reads the same trees at several leaf sizes, each with a weight by how well it did; with `max_leaf_nodes` it is 1.
@@ -93,7 +103,7 @@ class KernelForestClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         Class shares that the probabilities should refer to, if not those of the training data: p_c is multiplied by
         prior_c / share_c and the row divided by its sum. "weighted" means the shares after `class_weight`.
     n_jobs : int or None
-        Threads. Results do not depend on it.
+        Threads; None is one, and -1 all of them. Results do not depend on it.
     random_state : int, RandomState or None
         Seed of all draws.
     verbose : int
@@ -196,7 +206,8 @@ class KernelForestClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
             Class labels: text, numbers, booleans or dates.
         sample_weight : array of shape (n_rows,), optional
             What a row counts for when cuts are chosen, in the leaves and in scores. Rows are drawn alike whatever their
-            weight, and `leaf_size` counts draws.
+            weight, and `leaf_size` counts draws. Those of weight zero are never drawn and count for nothing, but their
+            values are among those between which cuts are placed.
         groups : array of shape (n_rows,), optional
             Rows that belong together: repeated measurements of a person, rows of one day. A tree draws a group as a whole
             or not at all, so that out-of-bag means: from groups the tree has not seen. If left out and anything is tuned,
@@ -219,8 +230,8 @@ class KernelForestClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         rules = self._rules()
         columns = code_table(matrix, self._schema.levels, threads)
         members = read_groups(groups, len(matrix))
-        if members is None and self._minds_copies():
-            members = copies_as_groups(columns, labels.codes, weight)
+        if members is None and left_open(self._tunable(), self.max_leaf_nodes):
+            members = copies_as_groups(columns, labels.codes, weight, self._can_group())
         targets = make_targets(labels.codes, len(labels.classes), weight, class_weight, members)
         choices = open_choices(self._tunable(), rules, targets, matrix.shape[1])
         limits = rules.limits(len(targets.drawable), matrix.shape[1])
@@ -353,7 +364,7 @@ class KernelForestClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
 
     def _rules(self) -> Rules:
         """The rules of growth, with the classic values for what is open."""
-        chosen = {name: UNTUNED[name] if is_auto(value) else value for name, value in self._tunable().items()}
+        chosen = with_classic_values(self._tunable())
         return Rules(
             n_estimators=self.n_estimators,
             max_features=chosen["max_features"],
@@ -365,10 +376,9 @@ class KernelForestClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
             max_leaf_nodes=self.max_leaf_nodes,
         )
 
-    def _minds_copies(self) -> bool:
-        """Whether something is chosen by out-of-bag scores, and nothing is set that groups would change the meaning of."""
-        is_tuned = any(is_auto(value) for name, value in self._tunable().items() if name != "splitter")
-        return is_tuned and self.fill in ("auto", "inbag") and not isinstance(self.max_samples, Integral)
+    def _can_group(self) -> bool:
+        """Whether nothing is set that groups would change the meaning of."""
+        return self.fill in ("auto", "inbag") and not isinstance(self.max_samples, Integral)
 
     def _tunable(self) -> dict[str, Any]:
         return {name: getattr(self, name) for name in UNTUNED}

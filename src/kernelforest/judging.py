@@ -27,7 +27,7 @@ from kernelforest._engine import path
 from kernelforest._engine.layout import Targets
 from kernelforest.bandwidth import BandwidthPath
 from kernelforest.growing import SPLITTERS, in_threads
-from kernelforest.scoring import Sample, mean_and_error
+from kernelforest.scoring import Sample, errors_of_means
 
 SPLITTER_NAMES = {number: name for name, number in SPLITTERS.items()}
 ROWS_PER_TREE = 40  # that are scored before the last round
@@ -47,7 +47,7 @@ class Candidate(NamedTuple):
     aggregate: str
     fill: str
     score: float  # mean out-of-bag loss, calibrated if the estimator calibrates
-    error: float  # standard error of the difference to the best candidate, paired by row (or group)
+    error: float  # standard error of the difference to the best candidate of its last round, paired by row (or group)
     penalised: float  # score minus what larger leaves are granted
     n_trees: int  # grown before it was decided
     seconds: float  # spent on its trees, shared by all candidates grown in this way
@@ -188,14 +188,15 @@ class Weigher:
 
 def with_errors(
     results: Sequence[Judged], shares: Sequence[NDArray[np.float64]], weigh: Weigher, judge: Judge
-) -> list[Candidate]:
-    """The candidates of the last round with their shares, and standard errors of their differences to the best of them."""
+) -> list[list[Candidate]]:
+    """The candidates of a round, by way to grow, with their shares in it and standard errors of differences to the best."""
     best = int(np.argmax([mine.max() for mine in shares]))
     reference = results[best].losses[np.unravel_index(shares[best].argmax(), shares[best].shape)]
-    groups = judge.targets.groups
-    members = None if groups is None else groups[judge.sample.rows]
-    return [
-        c._replace(error=mean_and_error(losses - reference, judge.sample.weight, members)[1], weight=float(share))
-        for result, mine in zip(results, shares, strict=True)
-        for c, losses, share in zip(weigh.candidates(result), np.concatenate(result.losses), mine.ravel(), strict=True)
-    ]
+    groups, n_rows = judge.targets.groups, len(reference)
+    members = None if groups is None else groups[judge.sample.rows[:n_rows]]
+    out = []
+    for result, mine in zip(results, shares, strict=True):
+        errors = errors_of_means(np.concatenate(result.losses) - reference, judge.sample.weight[:n_rows], members)
+        lines = zip(weigh.candidates(result), errors.tolist(), mine.ravel().tolist(), strict=True)
+        out.append([c._replace(error=error, weight=share) for c, error, share in lines])
+    return out

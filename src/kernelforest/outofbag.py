@@ -50,7 +50,7 @@ def fit_calibration(forest: Forest, raw: OutOfBag, method: str, scoring: str, se
     chosen = choose_calibrator(method, raw.proba[rows], targets.labels[rows], weight, groups, scoring=scoring)
     if method in METHODS and chosen.method is None:
         why = "rows that trees left out have one class only" if len(rows) else "no row was left out by a tree"
-        warn(f"calibration={method!r} is not done, because {why}", stacklevel=3)
+        warn(f"calibration={method!r} is not done, because {why}: give more data, or more trees", stacklevel=3)
     return chosen
 
 
@@ -65,7 +65,7 @@ def calibrated(forest: Forest, raw: OutOfBag, chosen: Chosen) -> OutOfBag:
     if unseen := int((n_trees == 0).sum()):
         warn(
             f"{unseen} of {len(n_trees)} rows were drawn by every tree; their out-of-bag probability is the class "
-            "share of the data. Use more trees (n_estimators).",
+            "share of the data. Use more trees (n_estimators), or give more rows or groups.",
             stacklevel=4,
         )
     if chosen.method is None:
@@ -80,7 +80,12 @@ def calibrated(forest: Forest, raw: OutOfBag, chosen: Chosen) -> OutOfBag:
 
 
 def classic(forest: Forest, threads: int) -> OutOfBag:
-    """What an untuned forest of as many trees says about the same rows."""
+    """What an untuned forest of as many trees says about the same rows.
+
+    Zeros are lifted to half a row: a few of them can cost more in log loss than all that was tuned.
+    """
     limits = Rules(forest.n_trees).limits(len(forest.targets.drawable), len(forest.columns.codes))
     plain = Forest.grow(forest.columns, forest.targets, limits, range(forest.n_trees), forest.seed, threads=threads)
-    return OutOfBag(*plain.estimate_out_of_bag("mean", "inbag", threads))
+    proba, n_trees = plain.estimate_out_of_bag("mean", "inbag", threads)
+    proba = np.maximum(proba, 0.5 / len(proba))
+    return OutOfBag(proba / proba.sum(axis=1, keepdims=True), n_trees)

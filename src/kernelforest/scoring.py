@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -57,14 +57,21 @@ def mean_and_error(
     >>> mean_and_error(np.array([1.0, 3.0]), np.ones(2))
     (2.0, 1.0)
     """
-    mean = float(np.average(values, weights=weight))
-    around: NDArray[Any] = weight * (values - mean)
-    sums = around if groups is None else np.bincount(groups, around)
+    return float(np.average(values, weights=weight)), float(errors_of_means(values[None], weight, groups)[0])
+
+
+def errors_of_means(
+    values: NDArray[np.float64], weight: NDArray[np.float64], groups: NDArray[np.integer] | None = None
+) -> NDArray[np.float64]:
+    """The standard error of every line's weighted mean."""
+    total = weight.sum()
+    around = weight * (values - (values @ weight / total)[:, None])
+    if groups is not None:
+        around = np.stack([np.bincount(groups, line) for line in around])
     n = np.count_nonzero(weight if groups is None else np.bincount(groups, weight))
     if n < 2:
-        return mean, float("inf")
-    spread = n / (n - 1) * float((sums**2).sum())
-    return mean, float(np.sqrt(spread) / weight.sum())
+        return np.full(len(values), np.inf)
+    return np.asarray(np.sqrt(n / (n - 1) * (around**2).sum(axis=1)) / total)
 
 
 class Sample(NamedTuple):

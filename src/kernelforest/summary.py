@@ -14,8 +14,8 @@ def describe(model: Any) -> list[str]:
     method = model.calibration_.method
     parts = zip(apportion([part.share for part in model.blend_], model.forest_.n_trees), model.blend_, strict=True)
     lines = [
-        f"{n_trees} trees, {name_cuts(part.splitter)} of {part.max_features} of {model.n_features_in_} features per node, "
-        f"{name_leaf_sizes(part.factors)},"
+        f"{n_trees} {'tree' if n_trees == 1 else 'trees'}, {name_cuts(part.splitter)} of {part.max_features} of "
+        f"{model.n_features_in_} features per node, {name_leaf_sizes(part.factors)},"
         for n_trees, part in parts
         if n_trees  # a small share of few trees may be none
     ]
@@ -24,8 +24,9 @@ def describe(model: Any) -> list[str]:
     if hasattr(model, "tuning_"):
         candidates = model.tuning_.candidates
         ways = len({(c.splitter, c.max_features) for c in candidates})
-        aim = model.tuning_.scoring.replace("_", " ")
-        lines.insert(0, f"Chosen by out-of-bag {aim} among {len(candidates):,} candidates of {ways} forests:")
+        aim = {"log_loss": "log loss", "brier": "Brier score"}[model.tuning_.scoring]
+        of = "one forest" if ways == 1 else f"{ways} forests"
+        lines.insert(0, f"Chosen by out-of-bag {aim} among {len(candidates):,} candidates of {of}:")
     return lines
 
 

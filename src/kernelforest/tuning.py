@@ -83,6 +83,14 @@ class Tuning:
     calibrated: bool  # whether scores are those after a sigmoid
     blend: tuple[Part, ...] = ()  # how the members get their shares
 
+    def __repr__(self) -> str:
+        c, n_ways = self.best, len({(c.splitter, c.max_features) for c in self.candidates})
+        return (
+            f"Tuning({len(self.candidates):,} candidates of {n_ways} forests by out-of-bag {self.scoring}; best: "
+            f"splitter={c.splitter!r}, max_features={c.max_features}, leaf_size={c.leaf_size}, aggregate={c.aggregate!r}, "
+            f"fill={c.fill!r}, score={c.score:.4g})"
+        )
+
     @cached_property
     def best(self) -> Candidate:
         """The candidate with the largest share in the estimate."""
@@ -96,7 +104,10 @@ class Tuning:
 
     @property
     def seconds(self) -> float:
-        """Time spent on growing and walking the trees of all candidates."""
+        """Time spent on growing and walking the trees of all candidates, added up over threads.
+
+        In the first fit on a machine that includes compiling.
+        """
         ways = {(c.splitter, c.max_features): c.seconds for c in self.candidates}
         return sum(ways.values())
 
@@ -111,22 +122,36 @@ def is_auto(value: Any) -> bool:
     return isinstance(value, str) and value == "auto"
 
 
+def left_open(wanted: Mapping[str, Any], max_leaf_nodes: int | None) -> set[str]:
+    """Which of the parameters in UNTUNED are to be chosen; none, if it would be the splitter alone.
+
+    >>> sorted(left_open(UNTUNED | {"leaf_size": "auto", "fill": "auto"}, max_leaf_nodes=8))
+    ['fill']
+    """
+    names = {name for name in UNTUNED if is_auto(wanted[name])}
+    if max_leaf_nodes is not None:
+        names -= {"leaf_size"}  # the number of leaves is the bandwidth, and best-first trees are not nested
+    return set() if names <= {"splitter"} else names
+
+
+def with_classic_values(wanted: Mapping[str, Any]) -> dict[str, Any]:
+    """The parameters in UNTUNED, those that are left open as there."""
+    return {name: value if is_auto(wanted[name]) else wanted[name] for name, value in UNTUNED.items()}
+
+
 def open_choices(wanted: Mapping[str, Any], rules: Rules, targets: Targets, n_features: int) -> Open:
     """What is left to choose of the parameters in UNTUNED; nothing, if the rows cannot tell."""
     limits = rules.limits(len(targets.drawable), n_features)
-    names = {name for name in UNTUNED if is_auto(wanted[name])}
-    if names <= {"splitter"}:
-        names = set()
+    names = left_open(wanted, rules.max_leaf_nodes)
     if names and (len(targets.drawable) < LEAST or targets.n_classes == 1):
-        why = "y has one class only" if targets.n_classes == 1 else f"{len(targets.drawable)} rows or groups are too few"
+        few = f"{len(targets.drawable)} {'rows' if targets.groups is None else 'groups'} are too few"
+        why = "y has one class only" if targets.n_classes == 1 else few
         warn(f"{why}, so nothing is tuned and the forest is a classic one: give more data", TuningWarning, stacklevel=3)
         names = set()
     if names and not limits.leaves_rows_out(len(targets.drawable)):
         raise ValueError(
             f"choosing {sorted(names)} needs out-of-bag rows: set bootstrap=True or max_samples below 1.0, or fix them"
         )
-    if rules.max_leaf_nodes is not None:
-        names -= {"leaf_size"}  # the number of leaves is the bandwidth, and best-first trees are not nested
     in_bag = limits.n_draws * int((targets.weight > 0).sum()) // len(targets.drawable)
     values = {
         "splitter": ("best", "extra"),
@@ -135,8 +160,7 @@ def open_choices(wanted: Mapping[str, Any], rules: Rules, targets: Targets, n_fe
         "aggregate": ("mean", "proximity"),  # a vote has no weights, so nothing could be traced; nor did it win
         "fill": FILLS if targets.groups is None else ("inbag",),
     }
-    fixed = {name: UNTUNED[name] if is_auto(wanted[name]) else wanted[name] for name in UNTUNED}
-    fixed["max_features"] = limits.mtry
+    fixed = with_classic_values(wanted) | {"max_features": limits.mtry}
     if targets.groups is not None and fixed["fill"] != "inbag":
         raise ValueError(
             f"fill must be 'inbag' or 'auto' with groups, got {fixed['fill']!r}: out-of-bag, the others would count rows of "
@@ -194,14 +218,15 @@ def tune(
             weigh = Weigher.of(list(judged.values()), judge)
             evidence = {way: float(weigh.evidence(result).max()) for way, result in judged.items()}
             entering = challengers(evidence, choices.max_features)
+        results = list(judged.values())
+        shares = weigh.shares(results)
+        scored = dict(zip(judged, with_errors(results, shares, weigh, judge), strict=True))
         if not is_last:
             order = sorted(judged, key=lambda way: -evidence[way])
-            early |= {way: weigh.candidates(judged[way]) for way in order}
+            early |= {way: [c._replace(weight=0.0) for c in scored[way]] for way in order}
             evidence = {way: evidence[way] for way in order[:n_keep]}
-    results = list(judged.values())
-    shares = weigh.shares(results)
-    candidates = with_errors(results, shares, weigh, judge)
-    candidates += [c for way, dropped in early.items() if way not in judged for c in dropped]
+    candidates = [c for way in scored for c in scored[way]]
+    candidates += [c for way, dropped in early.items() if way not in scored for c in dropped]
     parts = [weigh.part(result, mine) for result, mine in zip(results, shares, strict=True) if mine.any()]
     return Tuning(tuple(candidates), scoring, len(sample.rows), calibrated, tuple(sorted(parts, key=lambda p: -p.share)))
 
@@ -231,7 +256,7 @@ def extended(
     """
     together = len(ways) >= 2 * threads or len(judge.targets.labels) < MANY_ROWS
     across = min(threads, len(ways)) if together else 1
-    within = threads // across
+    within = -(-threads // across)
     results: dict[int, Judged] = {}
 
     def one(k: int) -> None:
@@ -262,11 +287,11 @@ def grow_blend(
     for part, n_trees in zip(parts, apportion([part.share for part in parts], rules.n_estimators), strict=True):
         mine = replace(rules, splitter=part.splitter, max_features=part.max_features, leaf_size=min(part.factors))
         limits = mine.limits(len(targets.drawable), len(columns.codes))
+        if not n_trees:
+            continue
         stop = first + n_trees
-        if n_trees:
-            forests.append(Forest.grow(columns, targets, limits, range(first, stop), seed, **how))
-        factors = {size: part.share * factor / max(n_trees, 1) for size, factor in part.factors.items()}
-        readings += [Reading(first, stop, size, factor) for size, factor in factors.items() if n_trees]
+        forests.append(Forest.grow(columns, targets, limits, range(first, stop), seed, **how))
+        readings += [Reading(first, stop, size, part.share * factor / n_trees) for size, factor in part.factors.items()]
         first = stop
     if len(readings) == 1:
         return forests[0]
@@ -308,20 +333,27 @@ def scored_rows(targets: Targets, choices: Open, seed: int) -> Sample:
 
 
 def copies_as_groups(
-    columns: Columns, labels: NDArray[np.integer], weight: NDArray[np.float64] | None
+    columns: Columns, labels: NDArray[np.integer], weight: NDArray[np.float64] | None, can_group: bool = True
 ) -> NDArray[np.int64] | None:
     """Numbers that copies of rows share, with a warning; None where there are few copies, or none for sure.
 
-    Of near copies there is a warning only: nobody but the user knows how near is too near.
+    Of near copies there is a warning only: nobody but the user knows how near is too near. So there is of copies, where
+    something is fixed that groups would change the meaning of.
     """
     rows = np.arange(columns.codes.shape[1]) if weight is None else np.flatnonzero(weight)
     numbers = find_copies(columns, labels, rows)
     if numbers is not None:
+        done = (
+            "and out-of-bag scores would flatter, so copies are drawn together, as with groups=. Better give"
+            if can_group
+            else "so out-of-bag scores flatter. With fill='all' or 'oob', or a number as max_samples, copies are not drawn "
+            "together: leave these open, or give"
+        )
         warn(
             f"{len(rows) - len(np.unique(numbers[rows])):,} of {len(rows):,} rows are copies of others. A tree that leaves "
-            "a row out would have seen its copy, and out-of-bag scores would flatter, so copies are drawn together, as with "
-            "groups=. Better give every row once, with sample_weight= if it counts more often, and class_weight= or prior= "
-            f"for rare classes. If they are observations that happen to agree, say groups=np.arange({len(numbers)})",
+            f"a row out {'would have' if can_group else 'has'} seen its copy, {done} every row once, with sample_weight= if "
+            "it counts more often, and class_weight= or prior= for rare classes. If they are observations that happen to "
+            f"agree, say groups=np.arange({len(numbers)})",
             TuningWarning,
             stacklevel=3,
         )
@@ -333,7 +365,7 @@ def copies_as_groups(
             TuningWarning,
             stacklevel=3,
         )
-    return numbers
+    return numbers if can_group else None
 
 
 def warn_if_noisy(targets: Targets, classes: NDArray[Any], n_trees: int) -> None:
@@ -356,11 +388,12 @@ def warn_if_noisy(targets: Targets, classes: NDArray[Any], n_trees: int) -> None
             TuningWarning,
             stacklevel=3,
         )
-    rare = [(str(c), int(k)) for c, k in zip(classes, counts, strict=True) if k < RARE_ROWS]
-    if rare and counts.sum() >= FEW_ROWS:
+    least = RARE_ROWS if not few else 3  # more would be asked of all classes of few rows
+    rare = [(str(c), int(k)) for c, k in zip(classes, counts, strict=True) if k < least]
+    if rare:
         named = ", ".join(f"{c!r} ({k})" for c, k in rare[:3]) + (f" and {len(rare) - 3} more" if len(rare) > 3 else "")
         warn(
-            f"fewer than {RARE_ROWS} rows of class {named}: its probabilities rest on them alone; collect more rows or "
+            f"fewer than {least} rows of class {named}: its probabilities rest on them alone; collect more rows or "
             "merge classes",
             TuningWarning,
             stacklevel=3,

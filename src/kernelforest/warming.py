@@ -18,6 +18,7 @@ from kernelforest._engine import grow
 from kernelforest.calibration import fit_calibrator
 from kernelforest.estimators import KernelForestClassifier
 from kernelforest.forest import FILLS
+from kernelforest.kernel.product import KINDS
 
 ROWS = 40
 X = np.random.default_rng(0).random((ROWS, 2))
@@ -53,8 +54,9 @@ def warm_the_rest() -> None:
         weighed.weights(X, fill=fill)
     weighed.matrix(kind="gap")
     kernel = fit(X, Y).kernel_
-    for kind in ("leaf", "kerf", "oob", "gap", "path"):
+    for kind in KINDS:
         kernel.matrix(kind=kind)
+        kernel.matrix(X, kind=kind)
     kernel.matrix(X[:3], X[3:5])
     kernel.matrix(dtype=np.float32)
     kernel.weights(X)

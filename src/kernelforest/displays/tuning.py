@@ -51,11 +51,15 @@ class Section:
     def of(cls, model: Any, aggregate: str | None, fill: str | None) -> Self:
         """Those of a fitted model; by default of the aggregate and fill that were chosen."""
         check_is_fitted(model)
+        if not hasattr(model, "tuning_") and not hasattr(model, "blend_"):
+            raise TypeError(
+                f"model must be a KernelForestClassifier, got {type(model).__name__}; of a pipeline give the last step"
+            )
         tuning = getattr(model, "tuning_", None)
         if tuning is None:
             raise ValueError(
-                "nothing was tuned: max_features, leaf_size, aggregate and fill were given, or there were too few rows "
-                "or classes; leave at least one of them at 'auto'"
+                "nothing was tuned: max_features, leaf_size, aggregate and fill were given (leave at least one of them at "
+                "'auto'), or there are too few rows or classes"
             )
         found = {}
         for name, value in (("aggregate", aggregate), ("fill", fill)):
