@@ -9,15 +9,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from numba.core import event
 
-from kernelforest import KernelForestClassifier, compiling, warming
+from kernelforest import compiling, warming
 from kernelforest._engine import grow
 
-FIRST_USE = """
+LISTENING = """
 import numpy as np
 from numba.core import event
 from kernelforest import KernelForestClassifier
+from kernelforest.kernel.product import KINDS
 
 class Names(event.Listener):
     depth, outermost = 0, []
@@ -32,26 +32,42 @@ class Names(event.Listener):
 
 X = np.random.default_rng(0).random((200, 3))
 y = (X.sum(axis=1) > 1.5).astype(int)
+"""
+FIRST_USE = f"""{LISTENING}
 with event.install_listener("numba:compile", Names()):
     KernelForestClassifier(100, n_jobs=2, random_state=0).fit(X, y).predict_proba(X)
 print(*Names.outermost)
 """
+LATER_USE = f"""{LISTENING}
+with event.install_listener("numba:compile", Names()):
+    for labels in (y, np.arange(200) % 4):
+        model = KernelForestClassifier(60, random_state=1).fit(X, labels)
+        for kind in KINDS:
+            model.kernel_.matrix(kind=kind)
+            model.kernel_.matrix(X[:9], kind=kind)
+        model.kernel_.explain(X[0])
+        X[:, 2] = np.arange(200) % 4
+        model = KernelForestClassifier(60, random_state=1, categorical_features=[2]).fit(X, labels)
+        model.kernel_.explain(X[0])
+        KernelForestClassifier(60, random_state=1, n_jobs=2).fit(X, labels, groups=np.arange(200) // 4).predict_proba(X)
+print(*Names.outermost)
+"""
 
 
-def first_use(cache: Path) -> subprocess.CompletedProcess[str]:
+def run(cache: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     environment = os.environ | {"NUMBA_CACHE_DIR": str(cache)}
     environment.pop("NUMBA_DISABLE_JIT", None)
-    command = [sys.executable, "-W", "error", "-c", FIRST_USE]
-    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300, check=True)
+    command = [sys.executable, *arguments]
+    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=600, check=True)
 
 
 @pytest.mark.slow
 @pytest.mark.skipif(compiling.joblib.cpu_count() == 1, reason="one core: there is no second process")
 def test_only_growing_is_compiled_by_the_process_that_fits(tmp_path: Path) -> None:
-    first = first_use(tmp_path)
+    first = run(tmp_path, "-W", "error", "-c", FIRST_USE)
     assert first.stdout.split() == ["grow_trees"]
     assert first.stderr.count("compiling for this machine") == 1
-    second = first_use(tmp_path)
+    second = run(tmp_path, "-W", "error", "-c", FIRST_USE)
     assert second.stdout.split() == []
     assert second.stderr == ""
 
@@ -79,21 +95,10 @@ def test_warming_can_leave_growing_to_the_interpreter(monkeypatch: pytest.Monkey
     assert not hasattr(grow.grow_trees, "py_func")
 
 
-def test_after_warming_nothing_is_left_to_compile() -> None:
-    warming.main([])
-    compiled = []
-
-    class Listener(event.Listener):
-        def on_start(self, started: event.Event) -> None:
-            compiled.append(started.data["dispatcher"].py_func.__name__)
-
-        def on_end(self, ended: event.Event) -> None:
-            pass
-
-    with event.install_listener("numba:compile", Listener()):
-        X = np.column_stack((np.random.default_rng(1).random(200), np.arange(200) % 4))
-        for labels in (np.arange(200) % 2, np.arange(200) % 4):
-            model = KernelForestClassifier(60, random_state=1, categorical_features=[1]).fit(X, labels)
-            model.kernel_.explain(X[0])
-        KernelForestClassifier(60, random_state=1, n_jobs=2).fit(X, labels % 2, groups=np.arange(200) // 4).predict_proba(X)
-    assert compiled == []
+@pytest.mark.slow
+def test_after_warming_nothing_is_left_to_compile(tmp_path: Path) -> None:
+    warmed = run(tmp_path, "-m", "kernelforest.warming")
+    assert warmed.stderr.count("compiling for this machine") == 1
+    later = run(tmp_path, "-W", "ignore", "-c", LATER_USE)
+    assert later.stdout.split() == []
+    assert later.stderr == ""

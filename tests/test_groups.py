@@ -19,7 +19,7 @@ from sklearn.preprocessing import StandardScaler
 import oracle
 from kernelforest import KernelForestClassifier
 from kernelforest.binning import code_table
-from kernelforest.copies import share_of_near_copies
+from kernelforest.copies import FEW_COPIES, find_copies, share_of_near_copies
 from kernelforest.data import read_groups
 from kernelforest.scoring import mean_and_error
 from kernelforest.tuning import TuningWarning
@@ -375,6 +375,20 @@ def test_rows_that_agree_but_not_in_their_labels_are_no_copies():
         model.fit(X, y)
     told = clone(model).fit(X, y, groups=np.arange(400))
     assert model.oob_score_.log_loss == pytest.approx(told.oob_score_.log_loss, abs=0.03)  # as copies: higher by 0.25
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_copies_are_the_rows_that_agree_in_every_column(seed):
+    rng = np.random.default_rng(seed)
+    which = rng.integers(0, rng.integers(60, 120), 150)
+    rows, labels = rng.normal(size=(120, 3))[which], rng.integers(0, 2, 120)[which]
+    counted = np.sort(rng.permutation(150)[: rng.integers(120, 151)])
+    numbers = find_copies(code_table(rows), labels, counted)
+    together = {tuple(row) for row in rows[counted]}
+    if len(together) > (1.0 - FEW_COPIES) * len(counted):
+        assert numbers is None
+    else:
+        np.testing.assert_array_equal(np.equal.outer(numbers, numbers), (rows[:, None] == rows).all(axis=2))
 
 
 def measured(kind: str):

@@ -418,7 +418,9 @@ def stranger(as_frame: bool = False):
         return (forest.apply(Z) + offsets).astype(np.int32)
 
     values = np.eye(2)[y]
-    training = Training(route(table), int(sizes.sum()), route, None, None, values, lambda: X, tuple("abcd"))
+    training = Training(
+        route(table), int(sizes.sum()), route, None, None, values, lambda rows=slice(None): X[rows], tuple("abcd")
+    )
     return ForestKernel(training), forest, X
 
 

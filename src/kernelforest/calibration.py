@@ -6,7 +6,7 @@ probabilities, p_k' ~ p_k^a_k exp(c_k) with a_k >= 0, divided by the sum:
 
 - `sigmoid`: one exponent for all classes (temperature and shifts). Of two classes, that is logit p' = a logit p + c. Or the
   same with 2 p_k in the place of log p_k, which never becomes quite sure: logit p' = a (4p - 2) + c, Platt's map of a score.
-  The one with the smaller log loss is taken.
+  The one with the smaller log loss is taken (in tuning, with the smaller score).
 - `beta`: an exponent for each class (vector scaling). Of two classes, that is the beta calibration of Kull et al. (2017).
 
 Two are isotonic regressions, each class against the rest; of more than two classes, then divided by the sum:

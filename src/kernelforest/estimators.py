@@ -82,7 +82,8 @@ class KernelForestClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         "random-observed" cuts at the value of a random row instead. Random cuts never look at the labels. "auto" tries
         the first two, or is "best" if all of the above are fixed.
     scoring : "log_loss" or "brier"
-        What is chosen by.
+        The out-of-bag score by which everything is chosen. On average they end equally near the truth; where hits are rare,
+        the log loss is better (benchmarks/scoring.py).
     calibration : "auto", None, "sigmoid", "isotonic", "beta" or "venn-abers"
         A map from out-of-bag probabilities to better ones, applied to all predictions. "auto" is a sigmoid unless
         cross-fitted out-of-bag scores speak against it, or a more flexible map if they clearly speak for it; it leaves a

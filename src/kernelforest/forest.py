@@ -22,7 +22,7 @@ AGGREGATES = {"vote": VOTE, "mean": MEAN, "proximity": PROXIMITY}
 FILLS = ("inbag", "all", "oob")
 _BLOCK = 65_536  # most rows sent together; their numbers fit in 16 bits
 Code = Callable[[slice], tuple[NDArray[Any], bool]]  # rows -> their codes, (columns, rows), and whether plain comparisons do
-_LEAST_BLOCK = 25_000  # rows sent together down small trees, so that their codes stay in fast memory
+_NEAR_ROWS = 25_000  # rows sent together down small trees, so that their codes stay in fast memory
 
 
 class Reading(NamedTuple):
@@ -34,7 +34,7 @@ class Reading(NamedTuple):
     weight: float  # of what they say
 
 
-class Cut(NamedTuple):
+class CutTrees(NamedTuple):
     """The trees, cut off at a larger leaf size than they were grown with."""
 
     leads: NDArray[np.int32]  # (n_leaves,) the leaf of the cut trees in which each leaf lies, through all trees
@@ -59,7 +59,7 @@ class Forest:
 
     columns: Columns
     targets: Targets
-    limits: Limits
+    limits: Limits  # of the first trees; what is drawn for a tree is the same for all
     seed: int
     nodes: NDArray[np.void]  # NODE records of all trees
     sizes: NDArray[np.int32]  # (n_nodes,) in-bag draws
@@ -181,12 +181,12 @@ class Forest:
         path.link_nodes(self.nodes["feature"], self.nodes["child"], self.starts, parents, leaf_nodes)
         return parents, leaf_nodes
 
-    def cut(self, size: int) -> Cut:
+    def cut(self, size: int) -> CutTrees:
         """Where rows end in the trees of a larger leaf size; the same leaves if it is not larger."""
         parents, leaf_nodes = self.links
         ends, numbers, leads = np.empty_like(parents), np.empty_like(parents), np.empty_like(leaf_nodes)
         n_leaves = path.cut_trees(parents, self.sizes, leaf_nodes, size, ends, numbers, leads)
-        return Cut(leads, numbers, int(n_leaves))
+        return CutTrees(leads, numbers, int(n_leaves))
 
     def coarser(self, size: int) -> Forest:
         """The forest of a larger leaf size."""
@@ -235,7 +235,7 @@ class Forest:
         """The readings; if there are none, that of all trees as they were grown."""
         return self.readings or (Reading(0, self.n_trees, self.limits.leaf_size, 1.0),)
 
-    def cuts(self) -> Iterator[tuple[Reading, Cut]]:
+    def cuts(self) -> Iterator[tuple[Reading, CutTrees]]:
         """Readings, and where rows end in each; leaves are numbered through the trees of the reading."""
         for (first, stop), readings in groupby(self.all_readings, key=lambda r: r[:2]):
             trees = self.trees(first, stop)
@@ -306,7 +306,7 @@ class Forest:
     def _add_out_of_bag(
         self,
         span: tuple[int, int],
-        cuts: Sequence[Cut],
+        cuts: Sequence[CutTrees],
         counts: NDArray[np.float64],
         aggregate: int,
         own: NDArray[np.float64],
@@ -351,7 +351,7 @@ class Forest:
             memory = route.make_block(codes.shape[1], router.most_nodes)
             route.descend(codes, quick, router, opinions, out[rows], memory)
 
-        most = max(_LEAST_BLOCK, 4 * router.most_nodes)  # what is read of a large tree is shared by many rows
+        most = max(_NEAR_ROWS, 4 * router.most_nodes)  # what is read of a large tree is shared by many rows
         self.run(block, row_blocks(len(out), threads, most), threads)
 
     @staticmethod

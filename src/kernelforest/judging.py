@@ -109,7 +109,7 @@ class Judge:
         n_rows = proba.shape[2]
         rows, weight = self.sample.rows[:n_rows], self.sample.weight[:n_rows]
         labels, own = self.targets.labels[rows], self.targets.weight[rows]
-        # they sum to the effective number of rows, as in calibration, times what a row is worth
+        # they sum to the effective number of rows, not of groups, as in calibration, times what a row is worth
         weight = weight * (self.sample.worth * own.sum() / (own**2).sum() * (own.sum() / weight.sum()))
         losses = np.empty(proba.shape[:3])
         shares = None if self.targets.n_classes == 2 else self.targets.shares

@@ -194,7 +194,7 @@ def _mixed(X: Array) -> Array:
 
 
 def _game(X: Array) -> Array:
-    """A rule of three equal neighbours in a row of a three by three board; no noise at all."""
+    """Whether a row or a column of a board of three by three, the first nine features, is all twos; no noise at all."""
     B = X[:, :9].reshape(-1, 3, 3) == 2
     return np.asarray(B.all(axis=1).any(axis=1) | B.all(axis=2).any(axis=1), dtype=np.float64)
 

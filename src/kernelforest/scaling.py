@@ -1,8 +1,8 @@
 """Scaling of probabilities: class probabilities and class numbers enter, powers and factors of every class leave.
 
 A scaled probability is p_k^a_k exp(c_k) with a_k >= 0, divided by the sum over the classes; or the same with 2 p_k in the
-place of log p_k. Exponents and shifts have the least log loss, held near the identity by a prior, which is weak unless rows
-are few.
+place of log p_k. Exponents and shifts have the least log loss. A prior, weak unless rows are few, holds them near one and
+zero: that is the identity, or logit p' = 4p - 2, which touches it at one half.
 """
 
 from __future__ import annotations

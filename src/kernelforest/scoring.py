@@ -87,8 +87,8 @@ def sample_rows(
 ) -> Sample:
     """Draw at most so many of the rows.
 
-    A class that would be rare among them gets more places, up to its share of a quarter of all if classes shared equally,
-    and its rows weigh less. Of a million rows with a thousand hits, eight thousand have eight hits otherwise:
+    A class that would have fewer than most / (4 n_classes) of them gets as many, if it has, and its rows weigh less. Of a
+    million rows with a thousand hits, eight thousand would have eight hits otherwise:
 
     >>> hits = np.arange(1_000_000) < 1000
     >>> some, weight, worth = sample_rows(np.arange(len(hits)), hits.astype(int), np.ones(len(hits)), 8000, seed=0)
@@ -115,7 +115,11 @@ def sample_rows(
 
 
 def _worth(share: NDArray[np.float64], counts: NDArray[np.integer]) -> float:
-    """How many rows drawn blindly tell as much about a shift of all log odds as one row of a sample with these counts."""
+    """How many rows drawn blindly tell as much about a shift of all log odds as one row of a sample with these counts.
+
+    That is a ratio of variances. The score of such a shift is a weighted mean of labels minus shares; of n rows drawn
+    blindly its variance is sum_c share_c away_c / n, of a sample by classes sum_c share_c^2 away_c / count_c.
+    """
     away = 1.0 - 2.0 * share + share @ share  # squared distance of a label from the shares
     noise = np.divide(share**2 * away, counts, out=np.zeros(len(share)), where=counts > 0)
     return float(share @ away / noise.sum() / counts.sum())

@@ -155,7 +155,10 @@ def draw_groups(seed, tree, drawable, groups, weight, limits, draws):
 
 @jit
 def sort_keys(keys, spare, n, span, starts):
-    """Sort keys `code << 32 | position` by code, then position; codes are at most `span`, positions ascend."""
+    """Sort keys `code << 32 | position` by code, at most `span`; keys of the same code stay in order, if positions ascend.
+
+    If they do not, as levels by their score, few keys are sorted by position, too, and many stay in the order they came.
+    """
     if n <= SMALL:
         for i in range(1, n):
             key = keys[i]

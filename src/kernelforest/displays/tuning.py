@@ -35,7 +35,7 @@ class Way(NamedTuple):
     max_features: int
     leaf_size: NDArray[np.int64]  # (n_candidates,)
     score: Floats  # (n_candidates,)
-    error: Floats  # (n_candidates,) NaN if it was dropped early
+    error: Floats  # (n_candidates,) of the difference to the best in its last round
     n_trees: int
 
 

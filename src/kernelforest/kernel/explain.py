@@ -1,7 +1,8 @@
 """One estimate explained: a point enters; the training rows behind it leave, with what each of them adds to it.
 
 Only the pairs (training row, tree) that share the leaf of the point are looked at, so no index of the forest is made:
-memory is one comparison per row and tree of a block, plus the pairs found.
+memory is one comparison per row and tree of a block, plus the pairs found. Fills other than "all" also need what every tree
+drew, which the kernel keeps once it was asked for.
 """
 
 from __future__ import annotations

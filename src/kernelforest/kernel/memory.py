@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Any
 
@@ -45,12 +44,9 @@ def available_bytes() -> int | None:
 def machine_bytes() -> int | None:
     """What the system says is available."""
     try:
-        with open("/proc/meminfo") as lines:
-            for line in lines:
-                if line.startswith("MemAvailable:"):
-                    return int(line.split()[1]) * 1024
-        return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (OSError, ValueError, AttributeError):
+        lines = Path("/proc/meminfo").read_text().splitlines()
+        return next((int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:")), None)
+    except (OSError, ValueError):
         return None
 
 
