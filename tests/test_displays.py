@@ -1,6 +1,7 @@
 """Displays hold the numbers of the kernel and draw them; matplotlib draws to memory."""
 
 import sys
+from functools import cache
 
 import matplotlib
 
@@ -9,6 +10,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pytest
+from matplotlib.dates import num2date
 from sklearn.ensemble import RandomForestRegressor
 
 from kernelforest import ForestKernel, KernelForestClassifier
@@ -247,3 +249,58 @@ def test_long_names_of_features_are_wrapped():
     model = KernelForestClassifier.untuned(20, random_state=0).fit(frame, (X[:, 0] > 0).astype(int))
     drawn = DerivativeImportanceDisplay.from_kernel(model.kernel_).plot()
     assert max(len(line) for label in drawn.ax_.get_yticklabels() for line in label.get_text().split("\n")) <= 28
+
+
+# ---- what is on the axes ----
+
+
+@cache
+def described():
+    """A kernel of rows with dates, levels, durations and numbers."""
+    rng = np.random.default_rng(0)
+    days = pd.Timestamp("2023-03-01") + pd.to_timedelta(np.arange(120), "D")
+    kinds = rng.choice(["beer", "water", "a drink with an overlong name"], 120)
+    frame = pd.DataFrame({"when": days, "kind": kinds, "age": pd.to_timedelta(rng.integers(1, 90, 120), "D")})
+    frame["x"] = rng.normal(size=120)
+    frame.loc[5, "kind"], frame.loc[6, "when"] = None, pd.NaT
+    return KernelForestClassifier.untuned(20, random_state=0).fit(frame, np.arange(120) > 60).kernel_, frame
+
+
+def names_of(axis):
+    axis.figure.canvas.draw()
+    return [tick.get_text() for tick in axis.get_ticklabels()]
+
+
+def test_levels_on_an_axis_have_their_names_and_dates_are_dates():
+    kernel, frame = described()
+    ax = VotingPointsDisplay.from_kernel(kernel, frame.iloc[[3]], features=("when", "kind")).plot().ax_
+    assert names_of(ax.yaxis) == ["a drink with an...", "beer", "water"]
+    assert "May" in names_of(ax.xaxis)
+    low, high = num2date(ax.get_xlim())
+    assert low.year == high.year == 2023
+    assert (ax.get_xlabel(), ax.get_ylabel()) == ("when", "kind")
+
+
+def test_durations_on_an_axis_are_days_and_numbers_are_numbers():
+    kernel, frame = described()
+    ax = VotingPointsDisplay.from_kernel(kernel, frame.iloc[[3]], features=("x", "age")).plot().ax_
+    assert (ax.get_xlabel(), ax.get_ylabel()) == ("x", "age (days)")
+    assert 80 < ax.get_ylim()[1] < 100
+    assert ax.get_xlim()[1] == pytest.approx(frame["x"].max(), abs=0.5)
+
+
+def test_a_profile_and_level_sets_along_dates():
+    kernel, frame = described()
+    ax = ProfileDisplay.from_kernel(kernel, frame.iloc[[3]], "when").plot().ax_
+    assert ax.get_xlabel() == "h in days, added to when = 2023-03-04"
+    assert ax.get_xlim()[1] < 150
+    ax = LevelSetsDisplay.from_kernel(kernel, frame.iloc[[3]], ("when", "age")).plot().ax_
+    assert "May" in names_of(ax.xaxis)
+    assert ax.get_ylabel() == "age (days)"
+
+
+def test_of_many_levels_some_are_named():
+    rows = pd.DataFrame({"code": [f"c{k:03}" for k in np.arange(300) % 100], "x": np.arange(300.0)})
+    kernel = KernelForestClassifier.untuned(5, random_state=0).fit(rows, np.arange(300) % 2).kernel_
+    names = names_of(VotingPointsDisplay.from_kernel(kernel, rows.iloc[[3]], features=("code", "x")).plot().ax_.xaxis)
+    assert names == [f"c{k:03}" for k in range(0, 100, 5)]

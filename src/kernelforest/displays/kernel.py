@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from textwrap import fill as wrapped
 from typing import Any, Self
@@ -10,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelforest.displays.canvas import BESIDE, BLUE, COLOURS, ORANGE, axes
+from kernelforest.displays.scales import Scale
 from kernelforest.kernel import ForestKernel
 from kernelforest.kernel.explain import VotingPoints, check_mass, narrowest_features
 from kernelforest.kernel.grids import is_categorical
@@ -96,10 +98,11 @@ class VotingPointsDisplay:
         style: dict[str, Any] = {"alpha": 0.8, "edgecolors": "black", "zorder": 3} | kw
         size = points.weight * (min(_ALL, _LARGEST / points.weight.max()) if area is None else area)
         line = np.minimum(0.5, 0.1 * np.sqrt(size))  # the outline must not be all that is seen of a light row
-        where, label = points.features[:, list(self.features)], points.label
-        placed = ~np.isnan(where).any(axis=1)  # a missing value has no place on an axis
-        where, label, size, line = where[placed], label[placed], size[placed], line[placed]
-        others = self.others[~np.isnan(self.others).any(axis=1)]
+        scales = [Scale.of(points.names[j], points.show, j) for j in self.features]
+        where, label = _placed(scales, points.features[:, list(self.features)]), points.label
+        known = ~np.isnan(where).any(axis=1)  # a missing value has no place on an axis
+        where, label, size, line = where[known], label[known], size[known], line[known]
+        others = _placed(scales, self.others[~np.isnan(self.others).any(axis=1)])
         ax.scatter(*others.T, s=2.5, c="#BBBBBB", linewidths=0, zorder=1, label="no weight")
         look: dict[str, Any]
         if self.classes:
@@ -109,16 +112,17 @@ class VotingPointsDisplay:
                 look = {"color": COLOURS[number % len(COLOURS)], "marker": marker, "label": f"y = {name}"}
                 ax.scatter(*where[mine].T, **({"s": size[mine] / filled, "linewidths": line[mine]} | look | style))
         else:
-            known = label.ndim == 1 and not np.isnan(label).any()
-            look = {"c": label, "cmap": "cividis"} if known else {"color": BLUE}
+            told = label.ndim == 1 and not np.isnan(label).any()
+            look = {"c": label, "cmap": "cividis"} if told else {"color": BLUE}
             drawn = ax.scatter(
                 *where.T, **({"s": size / _MARKERS[0][1], "linewidths": line, "label": "voting row"} | look | style)
             )
-            if known:
+            if told:
                 ax.figure.colorbar(drawn, ax=ax, label="y")
-        _cross(ax, *points.x0[list(self.features)])
-        ax.set_xlabel(points.names[self.features[0]])
-        ax.set_ylabel(points.names[self.features[1]])
+        _cross(ax, *_placed(scales, points.x0[None, list(self.features)])[0])
+        drawn_numbers = np.vstack([points.features[:, list(self.features)], self.others])
+        for scale, axis, numbers in zip(scales, (ax.xaxis, ax.yaxis), drawn_numbers.T, strict=True):
+            scale.label(axis, numbers)
         ax.set_title(f"{points.heaviest(self.mass):,} of {points.n_rows:,} rows hold {100 * self.mass:g} % of the weight")
         if legend:
             box = ax.legend(**(BESIDE if self.classes else {"loc": "best"}))  # a colour bar is where it would be
@@ -134,13 +138,16 @@ class ProfileDisplay:
     """The step function h -> K(x0 + h e_j, x0): how similar x0 stays to itself while one feature moves."""
 
     profile: Profile
+    scale: Scale | None = None  # of the feature; None: numbers
     ax_: Any = field(default=None, init=False)
     figure_: Any = field(default=None, init=False)
 
     @classmethod
     def from_kernel(cls, kernel: ForestKernel, x0: Any, feature: int | str) -> Self:
         """Compute the profile of one numeric feature, given by number or name."""
-        return cls(kernel.profile(x0, feature))
+        names, show = kernel._training.names, kernel._training.show
+        profile = kernel.profile(x0, feature)
+        return cls(profile, Scale.of(profile.feature, show, feature_number(names, feature)))
 
     def frame(self) -> Any:
         """One line per piece of the step function."""
@@ -149,14 +156,17 @@ class ProfileDisplay:
     def plot(self, ax: Any = None, **kw: Any) -> Self:
         """Draw on `ax`; `kw` goes to `ax.stairs`."""
         ax = axes(ax, (6.0, 3.6))
-        reach = np.append(self.profile.h, 0.0)
+        scale = self.scale or Scale(self.profile.feature)
+        h = self.profile.h / scale.unit
+        reach = np.append(h, 0.0)
         margin = 0.05 * np.ptp(reach) or 1.0
-        ends = np.concatenate([[reach.min() - margin], self.profile.h, [reach.max() + margin]])
+        ends = np.concatenate([[reach.min() - margin], h, [reach.max() + margin]])
         ax.stairs(self.profile.k, ends, **({"color": BLUE, "linewidth": 1.5, "baseline": None} | kw))
         ax.axvline(0.0, color="black", linestyle=":", linewidth=1.0)
         ax.set_ylim(0.0, 1.05)
         ax.set_xlim(ends[0], ends[-1])
-        ax.set_xlabel(f"h, added to {self.profile.feature} = {self.profile.x0:.4g}")
+        days = " in days" if scale.unit > 1.0 else ""
+        ax.set_xlabel(f"h{days}, added to {self.profile.feature} = {scale.say(self.profile.x0)}")
         ax.set_ylabel("K(x0 + h, x0)")
         self.ax_, self.figure_ = ax, ax.figure
         return self
@@ -267,13 +277,17 @@ class LevelSetsDisplay:
     """K(x, x0) while two features of x move and the others stay those of x0."""
 
     sets: LevelSets
+    scales: tuple[Scale, Scale] | None = None  # of the two features; None: numbers
     ax_: Any = field(default=None, init=False)
     figure_: Any = field(default=None, init=False)
 
     @classmethod
     def from_kernel(cls, kernel: ForestKernel, x0: Any, features: Any = None, **how: Any) -> Self:
         """Evaluate K on a grid of two features, by default the narrowest; `how` goes to `ForestKernel.level_sets`."""
-        return cls(kernel.level_sets(x0, _default_pair(kernel, x0) if features is None else features, **how))
+        names, show = kernel._training.names, kernel._training.show
+        sets = kernel.level_sets(x0, _default_pair(kernel, x0) if features is None else features, **how)
+        first, second = (Scale.of(name, show, names.index(name)) for name in sets.names)
+        return cls(sets, (first, second))
 
     def frame(self) -> Any:
         """One line per point of the grid."""
@@ -282,19 +296,26 @@ class LevelSetsDisplay:
     def plot(self, ax: Any = None, *, levels: Any = 10, **kw: Any) -> Self:
         """Draw contours on `ax`; `levels` is their number or their values, `kw` goes to `ax.contourf`."""
         ax = axes(ax, (5.8, 5.2))
-        x, y, k = self.sets.x, self.sets.y, self.sets.k.T  # matplotlib has y along the rows
+        scales = self.scales or (Scale(self.sets.names[0]), Scale(self.sets.names[1]))
+        x, y = (scale.place(numbers) for scale, numbers in zip(scales, (self.sets.x, self.sets.y), strict=True))
+        k = self.sets.k.T  # matplotlib has y along the rows
         steps = np.linspace(0.0, 1.0, levels + 1) if isinstance(levels, int) else levels
         filled = ax.contourf(x, y, k, **({"levels": steps, "cmap": "cividis"} | kw))
         if k.min() < k.max():  # lines are not for a kernel that is the same everywhere
             ax.contour(x, y, k, levels=filled.levels, colors="white", linewidths=0.5)
-        _cross(ax, *self.sets.x0)
+        _cross(ax, *_placed(scales, self.sets.x0[None])[0])
         ax.figure.colorbar(filled, ax=ax, label="K")
-        ax.set_xlabel(self.sets.names[0])
-        ax.set_ylabel(self.sets.names[1])
+        scales[0].label(ax.xaxis, self.sets.x)
+        scales[1].label(ax.yaxis, self.sets.y)
         if ax.get_legend_handles_labels()[0]:
             ax.legend(loc="best", framealpha=1.0)
         self.ax_, self.figure_ = ax, ax.figure
         return self
+
+
+def _placed(scales: Sequence[Scale], numbers: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Columns of numbers as places on the axes."""
+    return np.column_stack([scale.place(column) for scale, column in zip(scales, numbers.T, strict=True)])
 
 
 def _pair(names: tuple[str, ...], features: Any) -> tuple[int, int]:
