@@ -17,6 +17,7 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
+from scipy.spatial.distance import squareform
 from sklearn.cluster import DBSCAN
 from sklearn.datasets import load_iris
 from sklearn.ensemble import RandomForestClassifier
@@ -606,25 +607,19 @@ def test_smoothing_in_several_threads_leaves_the_threads_of_blas_as_they_were(mo
     assert threads() == before
 
 
-@pytest.mark.parametrize(
-    "days",
-    [
-        np.array(["2020-01-02", "2021-03-04"], "datetime64[ns]"),
-        [date(2020, 1, 2), date(2021, 3, 4)],
-        pd.Series(pd.to_datetime(["2020-01-02", "2021-03-04"])).dt.tz_localize("UTC"),
-    ],
-    ids=["ns", "date", "zone"],
-)
-def test_classes_may_be_dates(days):
-    labels = pd.Series(days).iloc[Y] if isinstance(days, pd.Series) else [days[k] for k in Y]
+@pytest.mark.parametrize("make", [np.array, pd.Series, pl.Series])
+def test_classes_may_be_dates(make):
+    labels = make(np.array(["2020-01-02", "2021-03-04"], "datetime64[ns]")[Y])
     model = small(prior=[0.2, 0.8]).fit(X, labels)
     np.testing.assert_array_equal(model.classes_, np.array(["2020-01-02", "2021-03-04"], "datetime64[us]"))
     assert str(model.kernel_.explain(X[0], label=model.classes_.tolist()[0])).startswith("p(2020-01-02")
+    assert model.score(X, np.asarray(labels)) > 0.8
 
 
 def test_classes_of_another_kind_are_named():
-    with pytest.raises(ValueError, match="y must hold text, numbers, booleans or dates, got Interval"):
-        small().fit(X, pd.cut(X[:, 0], 2))
+    for labels, kind in ((pd.cut(X[:, 0], 2), "Interval"), ([date(2020, 1, 1 + k) for k in Y], "date")):
+        with pytest.raises(ValueError, match=f"y must hold text, numbers, booleans or dates of numpy .* got {kind}"):
+            small().fit(X, labels)
 
 
 def test_an_array_of_dates_shows_dates():
@@ -707,3 +702,58 @@ def test_forests_are_compared_by_identity():
     forest = small().fit(X, Y).forest_
     assert forest == forest
     assert forest != small().fit(X, Y).forest_
+
+
+def test_a_kernel_of_a_user_may_ask_another_smoother(monkeypatch):
+    monkeypatch.setattr("kernelforest.smoothing._BLOCK", 1_000)  # many blocks of work
+    inner = KernelRegression(bandwidth=0.5, n_jobs=2).fit(X, Y)
+
+    def learned(a, b):
+        p, q = (inner.predict_proba(rows)[:, 1] for rows in (a, b))
+        return np.exp(-5.0 * np.abs(p[:, None] - q))
+
+    outer = KernelRegression(kernel=learned, n_jobs=2).fit(X, Y)
+    np.testing.assert_allclose(outer.predict_proba(NEW), KernelRegression(kernel=learned).fit(X, Y).predict_proba(NEW))
+
+
+def test_huge_and_tiny_weights_choose_as_others():
+    weight = np.random.default_rng(1).integers(1, 5, 150).astype(float)
+    expected = KernelForestClassifier(60, random_state=0).fit(X, Y, weight).predict_proba(NEW)
+    for unit in (2.0**120, 2.0**-120):
+        found = KernelForestClassifier(60, random_state=0).fit(X, Y, weight * unit).predict_proba(NEW)
+        np.testing.assert_allclose(found, expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize("method", ["isotonic", "venn-abers"])
+def test_a_map_does_not_depend_on_which_class_is_named_first(method):
+    rows, hit = np.random.default_rng(0).random((200, 4)), (np.arange(200) == 7).astype(int)
+    found = []
+    for names in (["a", "b"], ["b", "a"]):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", TuningWarning)
+            model = KernelForestClassifier(100, random_state=0, calibration=method).fit(rows, np.array(names)[hit])
+        found.append(model.oob_score_.log_loss)
+    assert max(found) < 0.08
+    assert found[0] == pytest.approx(found[1], rel=0.2)  # p1 / (1 - p0 + p1) is not quite symmetric
+
+
+def test_labels_nearer_than_a_microsecond_do_not_become_one_class():
+    with pytest.raises(ValueError, match="differ by a microsecond or more"):
+        small().fit(X, np.array([1, 2], "datetime64[ns]")[Y])
+
+
+def test_a_row_is_at_no_distance_from_itself():
+    model = KernelForestClassifier(100, random_state=0).fit(X, Y)
+    for kind in ("leaf", "path"):
+        away = model.kernel_.distance(kind=kind)
+        assert (np.diag(away) == 0.0).all()
+        assert squareform(away).min() >= 0.0
+
+
+def test_a_rare_class_is_named_however_few_groups_there_are():
+    rows, groups = np.random.default_rng(0).normal(size=(600, 3)), np.arange(600) % 12
+    y = np.where(np.arange(600) < 5, 2, np.arange(600) % 2)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", TuningWarning)
+        KernelForestClassifier(60, random_state=0).fit(rows, y, groups=groups)
+    assert any("fewer than 10 rows of class '2' (5)" in str(warning.message) for warning in caught)

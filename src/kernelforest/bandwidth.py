@@ -64,9 +64,9 @@ class BandwidthPath:
         self.seconds += perf_counter() - began
 
     @property
-    def sums(self) -> NDArray[np.float64]:
+    def sums(self) -> NDArray[np.float32]:
         """What opinions about each row add up to, (rows, leaf sizes, aggregates, fills, classes)."""
-        sums: NDArray[np.float64] = self.steps.cumsum(axis=1)
+        sums: NDArray[np.float32] = self.steps.cumsum(axis=1)
         return sums.reshape(*sums.shape[:2], len(self.aggregates), len(FILLS), self.targets.n_classes)
 
     def probabilities(

@@ -106,7 +106,6 @@ class OneVsRest:
 
 
 Calibrator = Identity | Scaling | OneVsRest
-_UNSEEN = Curve(np.array([0.0, 1.0]), np.array([0.0, 1.0]))  # of a class without rows: p stays
 
 
 def fit_calibrator(method: str, proba: ArrayLike, labels: ArrayLike, weight: ArrayLike | None = None) -> Calibrator:
@@ -255,7 +254,7 @@ def _fit(method: str | None, p: Floats, y: Numbers, w: Floats, starts: Sequence[
         return min(fits, key=lambda fit: float(w @ losses(fit(p), y, "log_loss")))
     fit = _isotonic if method == "isotonic" else _venn_abers
     columns = [1] if p.shape[1] == 2 else range(p.shape[1])
-    return OneVsRest(tuple(fit(p[:, k], y == k, w) if (y == k).any() else _UNSEEN for k in columns))
+    return OneVsRest(tuple(fit(p[:, k], y == k, w) for k in columns))
 
 
 def _isotonic(p: Floats, hit: Mask, w: Floats) -> Curve:

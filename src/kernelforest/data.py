@@ -146,10 +146,10 @@ def read_labels(y: Any) -> Labels:
         )
     if values.dtype.kind == "f" and np.isinf(values).any():
         raise ValueError(f"y must be finite, got {values[np.isinf(values)][0]} at row {int(np.isinf(values).argmax())}")
-    if values.dtype.kind == "O" and (moments := _moments(values)) is not None:
-        values = moments
     if values.dtype.kind in "mM":
-        values = values.astype(f"{values.dtype.kind}8[us]")  # finer ones would be listed as numbers
+        fine, values = values, values.astype(f"{values.dtype.kind}8[us]")  # finer ones would be listed as numbers
+        if len(np.unique(values)) < len(np.unique(fine)):
+            raise ValueError("y must hold dates that differ by a microsecond or more")
     if values.dtype.kind == "O":
         check_array(values, ensure_2d=False, dtype=None, ensure_all_finite=False, input_name="y")
         kinds = sorted({"text" if isinstance(v, str) else "numbers" for v in values.tolist()})
@@ -157,7 +157,8 @@ def read_labels(y: Any) -> Labels:
             raise ValueError(f"y must hold labels of one kind, got {' and '.join(kinds)}")
         values = np.asarray(values.tolist())
     if values.dtype.kind == "O":
-        raise ValueError(f"y must hold text, numbers, booleans or dates, got {type(values[0]).__name__}")
+        kind = type(values[0]).__name__
+        raise ValueError(f"y must hold text, numbers, booleans or dates of numpy (as 'datetime64[us]'), got {kind}")
     check_classification_targets(values)
     classes, codes = np.unique(values, return_inverse=True)
     return Labels(classes, codes.astype(np.int32))
@@ -200,8 +201,8 @@ def read_weights(sample_weight: ArrayLike | None, n_rows: int) -> NDArray[np.flo
         raise ValueError(f"sample_weight must be >= 0, got {weight[bad]} at row {bad}")
     if weight.max() == 0:
         raise ValueError("sample_weight must have a positive entry, got zeros only")
-    if not 1e-100 < weight.max() < 1e100:
-        weight = weight / weight.max()  # sums must neither overflow nor vanish
+    if not 1e-6 < weight.max() < 1e6:  # sums must neither overflow nor vanish, also in single precision
+        weight = np.ldexp(weight, -np.frexp(weight.max())[1])
     return None if (weight == weight[0]).all() else weight  # their unit does not matter
 
 

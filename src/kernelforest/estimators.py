@@ -83,7 +83,7 @@ class KernelForestClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         the first two, or is "best" if all of the above are fixed.
     scoring : "log_loss" or "brier"
         The out-of-bag score by which everything is chosen. On average they end equally near the truth; where hits are rare,
-        the log loss is better (benchmarks/scoring.py).
+        the log loss did better, where there is little noise the Brier score (benchmarks/scoring.py).
     calibration : "auto", None, "sigmoid", "isotonic", "beta" or "venn-abers"
         A map from out-of-bag probabilities to better ones, applied to all predictions. "auto" is a sigmoid unless
         cross-fitted out-of-bag scores speak against it, or a more flexible map if they clearly speak for it; it leaves a
@@ -204,7 +204,7 @@ class KernelForestClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         X : table of shape (n_rows, n_features)
             numpy array, pandas or polars frame, or list of rows. Missing values and infinities are welcome.
         y : array of shape (n_rows,)
-            Class labels: text, numbers, booleans or dates.
+            Class labels: text, numbers, booleans, or dates of numpy or pandas.
         sample_weight : array of shape (n_rows,), optional
             What a row counts for when cuts are chosen, in the leaves and in scores. Rows are drawn alike whatever their
             weight, and `leaf_size` counts draws. Those of weight zero are never drawn and count for nothing, but their
@@ -308,7 +308,10 @@ class KernelForestClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         return self._out_of_bag().scores(self.forest_, self._population)
 
     def summary(self) -> None:
-        """Print what was chosen, and what that bought over an untuned forest, by out-of-bag scores."""
+        """Print what was chosen, and what that bought over an untuned forest, by out-of-bag scores.
+
+        Zeros of the untuned forest are lifted to half a row: a few of them could cost more log loss than tuning can gain.
+        """
         check_is_fitted(self)
         lines = describe(self)
         if self.forest_.has_out_of_bag and self._out_of_bag().weights(self.forest_, self._population).any():

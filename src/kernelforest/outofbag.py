@@ -50,7 +50,7 @@ def fit_calibration(forest: Forest, raw: OutOfBag, method: str, scoring: str, se
     chosen = choose_calibrator(method, raw.proba[rows], targets.labels[rows], weight, groups, scoring=scoring)
     if method in METHODS and chosen.method is None:
         why = "rows that trees left out have one class only" if len(rows) else "no row was left out by a tree"
-        warn(f"calibration={method!r} is not done, because {why}: give more data, or more trees", stacklevel=3)
+        warn(f"calibration={method!r} is not done, because {why}: give more data", stacklevel=3)
     return chosen
 
 

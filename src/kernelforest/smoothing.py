@@ -6,8 +6,10 @@ if that is more; 100,000 x 100,000 rows are no problem.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import cache
 from threading import Lock
@@ -62,7 +64,7 @@ class Smoother:
         def block(part: slice) -> None:
             out[part] = self._similar(points[part]) @ self.table
 
-        _in_threads(block, out.shape[0], len(self.table), threads)
+        _in_threads(block, out.shape[0], len(self.table), threads, own=not callable(self.kernel))
         return _ratios(out, self.table.sum(axis=0))
 
     def _similar(self, points: Any) -> Any:
@@ -195,22 +197,32 @@ def _parts(n_points: int, n_rows: int) -> list[slice]:
     return [slice(first, min(first + size, n_points)) for first in range(0, n_points, size)]
 
 
-def _in_threads(block: Callable[[slice], None], n_points: int, n_rows: int, threads: int) -> None:
-    """Work on blocks of points; on several threads, those of BLAS have nothing to gain in such thin products.
+def _in_threads(block: Callable[[slice], None], n_points: int, n_rows: int, threads: int, *, own: bool = True) -> None:
+    """Work on blocks of points; `own` says that no kernel of a user is called.
 
-    They are limited for the whole process, and only by the thread that did it can they be set free: one at a time.
+    On several threads those of BLAS have nothing to gain in such thin products, and take twice as long. They can only be
+    limited for the whole process, and only the thread that did it can set them free: so one does at a time.
     """
     parts = _parts(n_points, n_rows)
     if threads == 1 or len(parts) < 2:
         for part in parts:
             block(part)
         return
-    with _limiting, _blas().limit(limits=1, user_api="blas"), ThreadPoolExecutor(threads) as pool:
-        for _ in pool.map(block, parts):
+    with ExitStack() as stack:
+        if own:  # the kernel of a user may come here, too
+            stack.enter_context(_limiting())
+            stack.enter_context(_blas().limit(limits=1, user_api="blas"))
+        for _ in stack.enter_context(ThreadPoolExecutor(threads)).map(block, parts):
             pass
 
 
-_limiting = Lock()
+@cache
+def _limiting() -> Lock:
+    return Lock()
+
+
+if hasattr(os, "register_at_fork"):  # not on Windows
+    os.register_at_fork(after_in_child=_limiting.cache_clear)  # whoever holds it is not in the child
 
 
 @cache

@@ -256,7 +256,7 @@ def extended(
     """
     together = len(ways) >= 2 * threads or len(judge.targets.labels) < MANY_ROWS
     across = min(threads, len(ways)) if together else 1
-    within = -(-threads // across)
+    within = threads // across
     results: dict[int, Judged] = {}
 
     def one(k: int) -> None:
@@ -343,20 +343,21 @@ def copies_as_groups(
     rows = np.arange(columns.codes.shape[1]) if weight is None else np.flatnonzero(weight)
     numbers = find_copies(columns, labels, rows)
     if numbers is not None:
-        done = (
-            "and out-of-bag scores would flatter, so copies are drawn together, as with groups=. Better give"
-            if can_group
-            else "so out-of-bag scores flatter. With fill='all' or 'oob', or a number as max_samples, copies are not drawn "
-            "together: leave these open, or give"
-        )
-        warn(
-            f"{len(rows) - len(np.unique(numbers[rows])):,} of {len(rows):,} rows are copies of others. A tree that leaves "
-            f"a row out {'would have' if can_group else 'has'} seen its copy, {done} every row once, with sample_weight= if "
-            "it counts more often, and class_weight= or prior= for rare classes. If they are observations that happen to "
-            f"agree, say groups=np.arange({len(numbers)})",
-            TuningWarning,
-            stacklevel=3,
-        )
+        once = "every row once, with sample_weight= if it counts more often, and class_weight= or prior= for rare classes"
+        if can_group:
+            effect = (
+                "would have seen its copy, and out-of-bag scores would flatter, so copies are drawn together, as with "
+                f"groups=. Better give {once}. If they are observations that happen to agree, say "
+                f"groups=np.arange({len(numbers)})"
+            )
+        else:
+            effect = (
+                "may have seen its copy, so out-of-bag scores flatter, unless they are observations that happen to agree. "
+                "With fill='all' or 'oob', or a whole number as max_samples, copies are not drawn together: leave these "
+                f"open, or give {once}"
+            )
+        found = f"{len(rows) - len(np.unique(numbers[rows])):,} of {len(rows):,} rows are copies of others"
+        warn(f"{found}. A tree that leaves a row out {effect}", TuningWarning, stacklevel=3)
     elif (share := share_of_near_copies(columns, labels, rows)) > MANY_NEAR:
         warn(
             f"about {share:.0%} of rows have another row of the same class much nearer than chance would bring it. If these "
@@ -388,13 +389,12 @@ def warn_if_noisy(targets: Targets, classes: NDArray[Any], n_trees: int) -> None
             TuningWarning,
             stacklevel=3,
         )
-    least = RARE_ROWS if not few else 3  # more would be asked of all classes of few rows
+    least = RARE_ROWS if counts.sum() >= FEW_ROWS else 3  # more would be asked of all classes of few rows
     rare = [(str(c), int(k)) for c, k in zip(classes, counts, strict=True) if k < least]
     if rare:
         named = ", ".join(f"{c!r} ({k})" for c, k in rare[:3]) + (f" and {len(rare) - 3} more" if len(rare) > 3 else "")
         warn(
-            f"fewer than {least} rows of class {named}: its probabilities rest on them alone; collect more rows or "
-            "merge classes",
+            f"fewer than {least} rows of class {named}: nothing else tells of it; collect more rows or merge classes",
             TuningWarning,
             stacklevel=3,
         )

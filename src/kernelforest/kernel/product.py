@@ -180,6 +180,8 @@ class ForestKernel:
         """
         out: NDArray[np.float64] = self.matrix(X, Z, kind=kind, dense=True)
         np.subtract(1.0, out, out=out)
+        if X is None and Z is None and kind in ("leaf", "path"):
+            np.fill_diagonal(out, 0.0)  # shares of trees may not quite add up to one
         return out
 
     def weights(self, X: Any = None, *, aggregate: str | None = None, fill: str | None = None) -> csr_array:

@@ -122,15 +122,15 @@ def training_of(
     show: Show | None = None,
 ) -> Training:
     """Describe one of our own forests; `read` turns a user's table into the matrix it was grown on, `show` a column back."""
-    cuts = [(r, cut, forest.leaves_of(r).start) for r, cut in forest.cuts()] if forest.readings else []
-    firsts = np.cumsum([0, *(cut.n_leaves for _, cut, _ in cuts)])
+    cut = list(forest.cuts()) if forest.readings else []
+    firsts = np.cumsum([0, *(trees.n_leaves for _, trees in cut)])
+    cuts = [(r, trees.leads, forest.leaves_of(r).start) for r, trees in cut]
     n_leaves, n_columns = int(firsts[-1]) if cuts else len(forest.inbag), sum(r.stop - r.first for r in forest.all_readings)
     if max(n_leaves, len(forest.nodes)) >= 2**31:
-        raise MemoryError(
-            f"the trees have {n_leaves:,} leaves, and 2,147,483,647 can be numbered: grow fewer or smaller trees"
-        )
+        raise MemoryError("the trees have more nodes, or leaves, than can be numbered: grow fewer, or smaller, trees")
     instead = "grow fewer trees, or on fewer rows"
-    check_room(4 * forest.n_rows * n_columns, f"leaves of {forest.n_rows:,} rows in {n_columns:,} trees", instead)
+    size = 4 * forest.n_rows * (n_columns + (forest.n_trees if cuts else 0))  # as grown, and at all sizes
+    check_room(size, f"leaves of {forest.n_rows:,} rows in {n_columns:,} trees", instead)
     offsets = forest.starts[:-1, 1].astype(np.int32)
 
     def at_all_sizes(leaves: NDArray[np.int32]) -> NDArray[np.int32]:
@@ -140,8 +140,8 @@ def training_of(
             return leaves
         return np.hstack(
             [
-                cut.leads[leaves[:, r.first : r.stop] - begin] + np.int32(first)
-                for (r, cut, begin), first in zip(cuts, firsts[:-1], strict=True)
+                leads[leaves[:, r.first : r.stop] - begin] + np.int32(first)
+                for (r, leads, begin), first in zip(cuts, firsts[:-1], strict=True)
             ]
         )
 
