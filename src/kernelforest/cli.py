@@ -102,10 +102,8 @@ def explain(model: KernelForestClassifier, x0: np.ndarray, names: Sequence[str])
     """Print where a probability comes from, with the columns' names and the heaviest training rows."""
     sentence = str(model.kernel_.explain(x0))
     print("  " + re.sub(r"\bx(\d+)\b", lambda found: names[int(found[1])], sentence) + ".")
-    print(
-        "  That is: the probability is a weighted average of training labels, as good as one of that many equal neighbours;"
-    )
-    print("  moving in those columns changes soonest which training rows are asked.")
+    print("  That is: before calibration it is a weighted average of training labels, as good as one of that many equal")
+    print("  neighbours; moving in those columns changes soonest which training rows are asked.")
     points = model.kernel_.voting_points(x0)
     print("  The five heaviest training rows:")
     print("    row   weight   shares a leaf in   class")
