@@ -35,11 +35,8 @@ RIVALS: dict[str, Callable[..., Any]] = {
 
 def drawn(problem: Problem, n: int, rep: int) -> Sample:
     """Training rows, among which every class has two."""
-    for attempt in count():
-        sample = problem.sample(n, seed_of("few", problem.name, n, rep, "train", attempt))
-        if np.bincount(sample.y, minlength=sample.p.shape[1]).min() >= 2:
-            return sample
-    raise AssertionError
+    samples = (problem.sample(n, seed_of("few", problem.name, n, rep, "train", attempt)) for attempt in count())
+    return next(sample for sample in samples if np.bincount(sample.y, minlength=sample.p.shape[1]).min() >= 2)
 
 
 def excess(problem: Problem, n: int, rep: int) -> dict[str, float]:

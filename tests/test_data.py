@@ -13,7 +13,8 @@ from hypothesis.extra.numpy import array_shapes, arrays
 from kernelforest import KernelForestClassifier
 from kernelforest._engine.layout import MISSING
 from kernelforest.binning import code_table, decode
-from kernelforest.data import read_labels, read_schema
+from kernelforest.data import read_schema
+from kernelforest.labels import read_labels
 
 N = 60
 COLORS = np.array(["blue", "green", "red", "violet"])  # sorted, so that places are the numbers below

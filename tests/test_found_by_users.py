@@ -31,7 +31,6 @@ import kernelforest
 from kernelforest import ForestKernel, KernelForestClassifier
 from kernelforest.analytic import Ruler, average_profiles, fit_cuts, fit_naive, mean_kernel
 from kernelforest.cli import main
-from kernelforest.data import read_class_weight, read_groups, read_labels
 from kernelforest.datasets import DatasetUnavailable, load_dataset
 from kernelforest.displays import (
     BandwidthPathDisplay,
@@ -42,6 +41,7 @@ from kernelforest.displays import (
     VotingPointsDisplay,
 )
 from kernelforest.growing import in_threads
+from kernelforest.labels import read_class_weight, read_groups, read_labels
 from kernelforest.naive import poisson_kernel
 from kernelforest.outofbag import classic
 from kernelforest.regression import KernelRegression
@@ -757,3 +757,16 @@ def test_a_rare_class_is_named_however_few_groups_there_are():
         warnings.simplefilter("always", TuningWarning)
         KernelForestClassifier(60, random_state=0).fit(rows, y, groups=groups)
     assert any("fewer than 10 rows of class '2' (5)" in str(warning.message) for warning in caught)
+
+
+def test_every_warning_names_the_line_of_the_user():
+    rows = np.random.default_rng(0).normal(size=(40, 3))
+    with pytest.warns(TuningWarning, match="40 rows are noisy") as caught:
+        KernelForestClassifier(60, random_state=0).fit(rows, rows[:, 0] > 0)
+    assert caught[0].filename == __file__
+    model = small(n_estimators=1).fit(X, Y)
+    for ask in (lambda: model.oob_proba_, lambda: model.oob_score_, model.summary):
+        model.__dict__.pop("_oob", None)
+        with pytest.warns(UserWarning, match="rows were drawn by every tree") as caught:
+            ask()
+        assert caught[0].filename == __file__

@@ -20,7 +20,7 @@ import oracle
 from kernelforest import KernelForestClassifier
 from kernelforest.binning import code_table
 from kernelforest.copies import FEW_COPIES, find_copies, share_of_near_copies
-from kernelforest.data import read_groups
+from kernelforest.labels import read_groups
 from kernelforest.scoring import mean_and_error
 from kernelforest.tuning import TuningWarning
 from oracle import draw_table

@@ -1,4 +1,4 @@
-"""What users bring becomes plain arrays: tables enter, a matrix of floats, labels and weights leave.
+"""Tables that users bring become plain arrays: a frame, an array or a list of rows enters, a matrix of floats leaves.
 
 In the matrix a number is itself, missing is NaN, and a level of a categorical column is its place in the sorted list of
 the levels that training saw. A level it never saw is missing.
@@ -6,7 +6,6 @@ the levels that training saw. A level it never saw is missing.
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
@@ -14,15 +13,13 @@ from dataclasses import dataclass, field
 from datetime import UTC, date, timedelta
 from numbers import Integral
 from typing import Any
-from warnings import warn
 
 import numpy as np
 from joblib import effective_n_jobs
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from sklearn.utils import check_array
-from sklearn.utils.class_weight import compute_class_weight
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import column_or_1d
+
+from kernelforest.notices import notify
 
 MOST_LEVELS = 65_535
 SOME_ROWS = 10  # if a categorical column of so many has no known level, it is another column, or of another type
@@ -45,7 +42,7 @@ class Schema:
         array([[ 1.,  3.],
                [nan, nan]])
         """
-        X = _unmasked(X)
+        X = unmasked(X)
         _check_container(X)
         if not self.levels and _is_plain(X):
             return _numbers(X)
@@ -58,10 +55,7 @@ class Schema:
             if j in self.levels:
                 out[:, j] = _places(column, self.levels[j])
                 if len(out) >= SOME_ROWS and np.isnan(out[:, j]).all() and _tally(column):
-                    warn(
-                        f"no value of column {getattr(column, 'name', j)!r} was seen in fit, so all count as missing",
-                        stacklevel=_level_of_the_caller(),
-                    )
+                    notify(f"no value of column {getattr(column, 'name', j)!r} was seen in fit, so all count as missing")
             else:
                 out[:, j] = _column_of_numbers(column, j)
         return out
@@ -83,14 +77,6 @@ class Schema:
         return numbers
 
 
-@dataclass(frozen=True, eq=False)
-class Labels:
-    """Classes, and each row as the number of its class."""
-
-    classes: NDArray[Any]  # (n_classes,) sorted
-    codes: NDArray[np.int32]  # (n_rows,)
-
-
 def check_choice(name: str, value: Any, choices: Collection[str]) -> None:
     """Refuse a word that is not one of the choices."""
     if not isinstance(value, str) or value not in choices:
@@ -104,7 +90,7 @@ def is_frame(X: Any) -> bool:
 
 def read_schema(X: Any, categorical_features: Any = "from_dtype") -> Schema:
     """Find the categorical columns of a table and their levels."""
-    X = _unmasked(X)
+    X = unmasked(X)
     _check_container(X)
     if is_frame(X):
         names = tuple(str(c) for c in X.columns)
@@ -129,83 +115,6 @@ def read_schema(X: Any, categorical_features: Any = "from_dtype") -> Schema:
     return Schema({j: _levels(_tally(columns[j])) for j in chosen}, moments)
 
 
-def read_labels(y: Any) -> Labels:
-    """Check class labels and number them.
-
-    >>> read_labels(["no", "yes", "no"]).codes
-    array([0, 1, 0], dtype=int32)
-    """
-    if y is None:
-        raise ValueError("This estimator requires y to be passed, but the target y is None")
-    y = _as_objects(y)
-    values = column_or_1d(_plain_labels(y), warn=True)
-    gaps = np.ma.getmaskarray(y) if isinstance(y, np.ma.MaskedArray) else _is_missing(values)
-    if gaps.any():
-        raise ValueError(
-            f"y must have no missing values, got {int(gaps.sum())} of them, the first at row {int(gaps.argmax())}"
-        )
-    if values.dtype.kind == "f" and np.isinf(values).any():
-        raise ValueError(f"y must be finite, got {values[np.isinf(values)][0]} at row {int(np.isinf(values).argmax())}")
-    if values.dtype.kind in "mM":
-        fine, values = values, values.astype(f"{values.dtype.kind}8[us]")  # finer ones would be listed as numbers
-        if len(np.unique(values)) < len(np.unique(fine)):
-            raise ValueError("y must hold dates that differ by a microsecond or more")
-    if values.dtype.kind == "O":
-        check_array(values, ensure_2d=False, dtype=None, ensure_all_finite=False, input_name="y")
-        kinds = sorted({"text" if isinstance(v, str) else "numbers" for v in values.tolist()})
-        if len(kinds) > 1:
-            raise ValueError(f"y must hold labels of one kind, got {' and '.join(kinds)}")
-        values = np.asarray(values.tolist())
-    if values.dtype.kind == "O":
-        kind = type(values[0]).__name__
-        raise ValueError(f"y must hold text, numbers, booleans or dates of numpy (as 'datetime64[us]'), got {kind}")
-    check_classification_targets(values)
-    classes, codes = np.unique(values, return_inverse=True)
-    return Labels(classes, codes.astype(np.int32))
-
-
-def _as_objects(values: Any) -> Any:
-    """A list with text as objects, so that a number or a gap among text does not become text."""
-    mixed = isinstance(values, list | tuple) and any(isinstance(v, str) for v in values)
-    return np.array(values, dtype=object) if mixed else values
-
-
-def _plain_labels(y: Any) -> Any:
-    """Categories, and integers and booleans that could have gaps, but have none: pandas' as numpy's, not as floats."""
-    if hasattr(getattr(y, "dtype", None), "categories"):
-        return np.asarray(y)
-    if getattr(getattr(y, "dtype", None), "kind", "") == "T":  # numpy's strings of any length
-        return y.astype(object)
-    plain = getattr(getattr(y, "dtype", None), "numpy_dtype", None)
-    return y.to_numpy(dtype=plain) if plain is not None and plain.kind in "iub" and not y.isna().any() else y
-
-
-def read_weights(sample_weight: ArrayLike | None, n_rows: int) -> NDArray[np.float64] | None:
-    """Check sample weights; None if there are none or all are equal."""
-    if sample_weight is None:
-        return None
-    given = np.asarray(_unmasked(sample_weight))
-    try:
-        weight = np.array("" if given.dtype.kind in "cmM" else given, dtype=np.float64)  # a copy: the model keeps it
-    except (TypeError, ValueError):
-        raise ValueError(f"sample_weight must be numbers, got dtype {given.dtype}") from None
-    if weight.ndim == 0:
-        weight = np.full(n_rows, float(weight))
-    if weight.shape != (n_rows,):
-        raise ValueError(f"sample_weight must have shape ({n_rows},), got {weight.shape}")
-    if not np.isfinite(weight).all():
-        bad = int((~np.isfinite(weight)).argmax())
-        raise ValueError(f"sample_weight must be finite, got {weight[bad]} at row {bad}")
-    if weight.min() < 0:
-        bad = int(weight.argmin())
-        raise ValueError(f"sample_weight must be >= 0, got {weight[bad]} at row {bad}")
-    if weight.max() == 0:
-        raise ValueError("sample_weight must have a positive entry, got zeros only")
-    if not 1e-6 < weight.max() < 1e6:  # sums must neither overflow nor vanish, also in single precision
-        weight = np.ldexp(weight, -np.frexp(weight.max())[1])
-    return None if (weight == weight[0]).all() else weight  # their unit does not matter
-
-
 def read_threads(n_jobs: Any) -> int:
     """How many threads `n_jobs` asks for, counted as in scikit-learn: None is one, and -1 all of them."""
     if n_jobs is not None and not isinstance(n_jobs, Integral):
@@ -213,44 +122,6 @@ def read_threads(n_jobs: Any) -> int:
     if n_jobs == 0:
         raise ValueError("n_jobs must be None or an integer other than 0, got 0")
     return int(effective_n_jobs(n_jobs))
-
-
-def read_groups(groups: Any, n_rows: int) -> NDArray[np.int64] | None:
-    """Number the groups of rows that belong together; None if there are none.
-
-    >>> read_groups(["anna", "ben", "anna"], 3)
-    array([0, 1, 0])
-    """
-    if groups is None:
-        return None
-    values = np.asarray(_unmasked(_as_objects(groups)))
-    if values.shape != (n_rows,):
-        raise ValueError(f"groups must have shape ({n_rows},), got {values.shape}")
-    gaps = _is_missing(values)
-    if gaps.any():
-        raise ValueError(f"groups must have no missing values, got one at row {int(gaps.argmax())}")
-    try:
-        return np.unique(values, return_inverse=True)[1]
-    except TypeError:
-        raise ValueError("groups must hold values of one kind, got text and numbers") from None
-
-
-def read_class_weight(
-    class_weight: Any, labels: Labels, weight: NDArray[np.float64] | None = None
-) -> NDArray[np.float64] | None:
-    """One weight per class, or None; a dict may use the labels of the user. Rows of another weight count by it."""
-    if class_weight is None:
-        return None
-    if not (isinstance(class_weight, Mapping) or (isinstance(class_weight, str) and class_weight == "balanced")):
-        raise ValueError(f"class_weight must be None, 'balanced' or a dict, got {class_weight!r}")
-    seen = labels.classes[labels.codes]
-    with np.errstate(divide="ignore"):  # a class whose rows have no weight
-        weights = compute_class_weight(class_weight, classes=labels.classes, y=seen, sample_weight=weight)
-    if weight is not None:
-        weights = np.where(np.bincount(labels.codes, weight) > 0, weights, 1.0)
-    if not (np.isfinite(weights).all() and (weights > 0).all()):
-        raise ValueError(f"class_weight must be finite and > 0 for every class, got {class_weight!r}")
-    return np.asarray(weights, dtype=np.float64)
 
 
 def _check_container(X: Any) -> None:
@@ -265,15 +136,7 @@ def _check_container(X: Any) -> None:
         raise ValueError(f"X must have at least one column, got shape {X.shape}")
 
 
-def _level_of_the_caller() -> int:
-    """How far up the first frame outside of this package is, as warnings count: several methods read tables."""
-    frame, level = sys._getframe(1), 1
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith(f"{__name__.split('.')[0]}."):
-        frame, level = frame.f_back, level + 1
-    return level
-
-
-def _unmasked(X: Any) -> Any:
+def unmasked(X: Any) -> Any:
     """The values of a masked array, those that are masked as missing."""
     if not np.ma.isMaskedArray(X):
         return X
@@ -342,7 +205,7 @@ def _column_of_numbers(column: Any, number: int) -> NDArray[np.float64]:
         column = column.dt.tz_convert(None)
     values = column.to_numpy() if hasattr(column, "to_numpy") else np.asarray(column)
     if values.dtype.kind in _TEXT_KINDS:
-        gaps = _is_missing(values)
+        gaps = is_missing(values)
         moments = _moments(values[~gaps])
         if moments is None:
             values = np.where(gaps, np.nan, values)
@@ -413,7 +276,7 @@ def _places(column: Any, levels: NDArray[Any]) -> NDArray[np.float64]:
     return np.array([place.get(v, np.nan) for v in _values(column)])
 
 
-def _is_missing(values: NDArray[Any]) -> NDArray[np.bool_]:
+def is_missing(values: NDArray[Any]) -> NDArray[np.bool_]:
     """None, NaN, NaT and pandas' NA: whatever is not equal to itself, or refuses to say."""
     if values.dtype.kind == "f":
         return np.asarray(np.isnan(values))

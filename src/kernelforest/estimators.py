@@ -16,20 +16,12 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from kernelforest.binning import code_table
 from kernelforest.calibration import METHODS
-from kernelforest.data import (
-    check_choice,
-    is_frame,
-    read_class_weight,
-    read_groups,
-    read_labels,
-    read_schema,
-    read_threads,
-    read_weights,
-)
+from kernelforest.data import check_choice, is_frame, read_schema, read_threads
 from kernelforest.forest import AGGREGATES, FILLS
 from kernelforest.growing import Rules, make_targets
 from kernelforest.judging import Part
 from kernelforest.kernel import Correction, ForestKernel, training_of
+from kernelforest.labels import read_class_weight, read_groups, read_labels, read_weights
 from kernelforest.outofbag import OutOfBag, calibrated, classic, fit_calibration, no_calibration
 from kernelforest.priors import read_population
 from kernelforest.scoring import SCORINGS, Scores

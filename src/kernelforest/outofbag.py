@@ -7,7 +7,6 @@ a map that was fitted without it, so that scores stay honest.
 from __future__ import annotations
 
 from typing import NamedTuple
-from warnings import warn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +14,7 @@ from numpy.typing import NDArray
 from kernelforest.calibration import METHODS, Chosen, Identity, choose_calibrator, cross_fitted
 from kernelforest.forest import Forest
 from kernelforest.growing import Rules
+from kernelforest.notices import notify
 from kernelforest.priors import Population
 from kernelforest.scoring import Scores, sample_rows, score
 
@@ -50,7 +50,7 @@ def fit_calibration(forest: Forest, raw: OutOfBag, method: str, scoring: str, se
     chosen = choose_calibrator(method, raw.proba[rows], targets.labels[rows], weight, groups, scoring=scoring)
     if method in METHODS and chosen.method is None:
         why = "rows that trees left out have one class only" if len(rows) else "no row was left out by a tree"
-        warn(f"calibration={method!r} is not done, because {why}: give more data", stacklevel=3)
+        notify(f"calibration={method!r} is not done, because {why}: give more data")
     return chosen
 
 
@@ -63,10 +63,9 @@ def calibrated(forest: Forest, raw: OutOfBag, chosen: Chosen) -> OutOfBag:
     """Each row through a map that was fitted without it; rows that every tree drew get the class shares."""
     proba, n_trees = raw
     if unseen := int((n_trees == 0).sum()):
-        warn(
+        notify(
             f"{unseen} of {len(n_trees)} rows were drawn by every tree; their out-of-bag probability is the class "
             "share of the data. Use more trees (n_estimators), or give more rows or groups.",
-            stacklevel=4,
         )
     if chosen.method is None:
         return raw

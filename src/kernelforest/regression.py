@@ -17,7 +17,8 @@ from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from kernelforest.data import check_choice, read_labels, read_threads, read_weights
+from kernelforest.data import check_choice, read_threads
+from kernelforest.labels import read_labels, read_weights
 from kernelforest.naive import naive_weights
 from kernelforest.scoring import SCORINGS, Scores, score
 from kernelforest.smoothing import (

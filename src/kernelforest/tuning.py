@@ -18,7 +18,6 @@ from functools import cached_property
 from itertools import product
 from math import ceil, sqrt
 from typing import Any
-from warnings import warn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,6 +30,7 @@ from kernelforest.forest import FILLS, Forest, Reading
 from kernelforest.frames import as_table
 from kernelforest.growing import Rules, in_threads, show_progress
 from kernelforest.judging import MOST_WAYS, Candidate, Judge, Judged, Part, Weigher, with_errors
+from kernelforest.notices import notify
 from kernelforest.scaling import FEW_ROWS
 from kernelforest.scoring import Sample, sample_rows
 
@@ -146,7 +146,7 @@ def open_choices(wanted: Mapping[str, Any], rules: Rules, targets: Targets, n_fe
     if names and (len(targets.drawable) < LEAST or targets.n_classes == 1):
         few = f"{len(targets.drawable)} {'rows' if targets.groups is None else 'groups'} are too few"
         why = "y has one class only" if targets.n_classes == 1 else few
-        warn(f"{why}, so nothing is tuned and the forest is a classic one: give more data", TuningWarning, stacklevel=3)
+        notify(f"{why}, so nothing is tuned and the forest is a classic one: give more data", TuningWarning)
         names = set()
     if names and not limits.leaves_rows_out(len(targets.drawable)):
         raise ValueError(
@@ -357,14 +357,13 @@ def copies_as_groups(
                 f"open, or give {once}"
             )
         found = f"{len(rows) - len(np.unique(numbers[rows])):,} of {len(rows):,} rows are copies of others"
-        warn(f"{found}. A tree that leaves a row out {effect}", TuningWarning, stacklevel=3)
+        notify(f"{found}. A tree that leaves a row out {effect}", TuningWarning)
     elif (share := share_of_near_copies(columns, labels, rows)) > MANY_NEAR:
-        warn(
+        notify(
             f"about {share:.0%} of rows have another row of the same class much nearer than chance would bring it. If these "
             "are repeated measurements, or rows that were made from others, a tree that leaves one out has seen the other: "
             "out-of-bag scores then flatter, and probabilities are too sure. Give groups= that keep them together",
             TuningWarning,
-            stacklevel=3,
         )
     return numbers if can_group else None
 
@@ -373,28 +372,25 @@ def warn_if_noisy(targets: Targets, classes: NDArray[Any], n_trees: int) -> None
     """Warn where out-of-bag scores cannot tell candidates apart, and say what to do."""
     counts = np.bincount(targets.labels[targets.weight > 0], minlength=targets.n_classes)
     if n_trees < FEW_TREES:
-        warn(
+        notify(
             f"n_estimators={n_trees} leaves a row about {n_trees / 2.7:.0f} out-of-bag trees, too few to choose by: use 100 "
             "or more, or fix max_features, leaf_size, aggregate and fill",
             TuningWarning,
-            stacklevel=3,
         )
     few = f"{counts.sum()} rows" if counts.sum() < FEW_ROWS else ""
     if not few and targets.groups is not None and len(targets.drawable) < FEW_GROUPS:
         few = f"{len(targets.drawable)} groups, however many rows they have,"
     if few:
-        warn(
+        notify(
             f"out-of-bag scores of {few} are noisy, so the choice is uncertain: see tuning_.frame() for what came close, or "
             "fix leaf_size and max_features",
             TuningWarning,
-            stacklevel=3,
         )
     least = RARE_ROWS if counts.sum() >= FEW_ROWS else 3  # more would be asked of all classes of few rows
     rare = [(str(c), int(k)) for c, k in zip(classes, counts, strict=True) if k < least]
     if rare:
         named = ", ".join(f"{c!r} ({k})" for c, k in rare[:3]) + (f" and {len(rare) - 3} more" if len(rare) > 3 else "")
-        warn(
+        notify(
             f"fewer than {least} rows of class {named}: nothing else tells of it; collect more rows or merge classes",
             TuningWarning,
-            stacklevel=3,
         )

@@ -51,7 +51,7 @@ class Section:
     def of(cls, model: Any, aggregate: str | None, fill: str | None) -> Self:
         """Those of a fitted model; by default of the aggregate and fill that were chosen."""
         check_is_fitted(model)
-        if not hasattr(model, "tuning_") and not hasattr(model, "blend_"):
+        if not hasattr(model, "blend_"):
             raise TypeError(
                 f"model must be a KernelForestClassifier, got {type(model).__name__}; of a pipeline give the last step"
             )

@@ -10,7 +10,6 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
-from warnings import warn
 
 import numpy as np
 import sklearn
@@ -30,11 +29,13 @@ from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 from sklearn.utils import check_array, get_tags
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
-from kernelforest.data import is_frame, read_labels, read_schema, read_threads, read_weights
+from kernelforest.data import is_frame, read_schema, read_threads
 from kernelforest.growing import in_threads
 from kernelforest.kernel.bags import check_leaf_counts, count_draws, says_alike, weighs_alike
 from kernelforest.kernel.numbering import numbering_of, whole_numbers
 from kernelforest.kernel.training import Training
+from kernelforest.labels import read_labels, read_weights
+from kernelforest.notices import notify
 
 FORESTS = (RandomForestClassifier, RandomForestRegressor, ExtraTreesClassifier, ExtraTreesRegressor)
 BAGS = (BaggingClassifier, BaggingRegressor)
@@ -89,7 +90,7 @@ def training_from(
     if not others and values.shape[1] and not says_alike(source.trees, raw, draws, masses, values):
         others = ("the trees were grown with other labels than y_train",)
     if others:
-        warn(f"weighted averages of labels will differ from predict: {'; '.join(others)}", stacklevel=3)
+        notify(f"weighted averages of labels will differ from predict: {'; '.join(others)}")
     numbering = numbering_of(raw, threads)
     n_features = source.n_features if X_train is None else _width("X_train", X_train)
     return Training(

@@ -216,18 +216,19 @@ def path_matrix(training: Training, X: Any, Z: Any, decay: float) -> NDArray[np.
     """
     if training.forest is None:
         raise ValueError(_NO_NODES)
-    decay, (left, right) = _check_decay(decay), (None if W is None else read_rows(training, W) for W in (X, Z))
-    n_rows, n_columns = (training.forest.n_rows if matrix is None else len(matrix) for matrix in (left, right))
-    check_room(8 * n_rows * n_columns, f"a path kernel of {n_rows} x {n_columns}", "ask for fewer rows at a time")
-    out = np.zeros((n_rows, n_columns))
-    for weight, forest in training.forest.parts():
-        rows, columns = (_numbered_leaves(forest, matrix, training.threads) for matrix in (left, right))
+    decay, (left, right) = _check_decay(decay), (training.leaves if W is None else training.route(W) for W in (X, Z))
+    shape = len(left), len(right)
+    check_room(8 * shape[0] * shape[1], f"a path kernel of {shape[0]} x {shape[1]}", "ask for fewer rows at a time")
+    out, tree, leaf = np.zeros(shape), 0, 0
+    for weight, forest in training.forest.parts():  # one after another in the columns of leaves
+        rows, columns = (side[:, tree : tree + forest.n_trees] - np.int32(leaf) for side in (left, right))
         powers = _powers(forest, decay) * (weight * training.forest.n_trees / forest.n_trees)
+        tree, leaf = tree + forest.n_trees, leaf + len(forest.inbag)
 
         def block(some: slice, trees: Forest = forest, rows: Any = rows, columns: Any = columns, by: Any = powers) -> None:
             engine.path_rows(rows[some], columns, trees.nodes, trees.starts, _most_nodes(trees), by, out[some])
 
-        _run(block, n_rows, training.threads)
+        _run(block, len(left), training.threads)
     out /= training.forest.n_trees
     return out
 
@@ -286,12 +287,6 @@ def _own_levels(box: Faces, i: int, j: int, x: NDArray[np.float64], y: NDArray[n
         np.add.at(corners, (a, b), sign)
     counts = corners.cumsum(axis=0).cumsum(axis=1)[:-1, :-1]
     return np.asarray(counts / box.lower.shape[1])
-
-
-def _numbered_leaves(forest: Forest, matrix: NDArray[np.floating] | None, threads: int) -> NDArray[np.int32]:
-    """Leaves of rows, or of the training rows, numbered through all trees."""
-    leaves = forest.training_leaves(0, forest.n_trees, threads) if matrix is None else forest.leaves(matrix, threads)
-    return leaves + forest.starts[:-1, 1].astype(np.int32)
 
 
 def _most_nodes(forest: Forest) -> int:
