@@ -16,7 +16,7 @@ from kernelforest.forest import Forest
 from kernelforest.growing import Rules
 from kernelforest.notices import notify
 from kernelforest.priors import Population
-from kernelforest.scoring import Scores, sample_rows, score
+from kernelforest.scoring import Scores, lifted, sample_rows, score
 
 CALIBRATION_ROWS = 5000  # more would not make a difference, as rare classes have their share of them
 
@@ -86,5 +86,4 @@ def classic(forest: Forest, threads: int) -> OutOfBag:
     limits = Rules(forest.n_trees).limits(len(forest.targets.drawable), len(forest.columns.codes))
     plain = Forest.grow(forest.columns, forest.targets, limits, range(forest.n_trees), forest.seed, threads=threads)
     proba, n_trees = plain.estimate_out_of_bag("mean", "inbag", threads)
-    proba = np.maximum(proba, 0.5 / len(proba))
-    return OutOfBag(proba / proba.sum(axis=1, keepdims=True), n_trees)
+    return OutOfBag(lifted(proba, len(proba)), n_trees)
