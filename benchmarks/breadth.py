@@ -3,7 +3,8 @@
     python benchmarks/breadth.py [run|report] [--reps N] [--jobs N]
 
 `run` asks Rscript for the sets (breadth.R names them and their packages), keeps every score in results/breadth.jsonl as soon
-as it is known, and does not repeat what is kept. `report` prints the tables.
+as it is known, and does not repeat what is kept. `report` prints the tables. There are two collections: the second, of sets
+named further/*, was put together when the default had been settled, and has four splits at most.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import tempfile
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache, partial
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -33,6 +35,8 @@ from tables import heading, say, table
 KEPT = Path(__file__).resolve().parent / "results" / "breadth.jsonl"
 EXPORT = Path(__file__).resolve().parent / "breadth.R"
 MOST_TRAIN, MOST_TEST = 2_000, 3_000
+FURTHER, FURTHER_SPLITS = "further/", 4
+NAMES = {"log_loss": "log loss", "brier": "Brier score"}
 
 
 def cut(path: Path, rep: int) -> Split | None:
@@ -85,21 +89,22 @@ def run(reps: int, jobs: int) -> None:
     kept = {(r["set"], r["rep"], r["method"]) for r in records()}
     with tempfile.TemporaryDirectory() as folder:
         subprocess.run(["Rscript", str(EXPORT), folder], check=True)
-        paths = sorted(Path(folder).glob("*.csv"))
+        paths = {path.relative_to(folder).with_suffix("").as_posix(): path for path in sorted(Path(folder).rglob("*.csv"))}
         say(f"breadth: {len(paths)} sets, {len(kept)} scores are kept")
-        tasks = (delayed(one)(path, rep, kept) for rep in range(reps) for path in paths)
+        splits = {each: min(reps, FURTHER_SPLITS) if each.startswith(FURTHER) else reps for each in paths}
+        tasks = (delayed(one)(each, paths[each], rep, kept) for rep in range(reps) for each in paths if rep < splits[each])
         for found in Parallel(jobs, return_as="generator_unordered")(tasks):
             with KEPT.open("a") as file:
                 file.writelines(json.dumps(record) + "\n" for record in found)
 
 
-def one(path: Path, rep: int, kept: set[tuple[str, int, str]]) -> list[Record]:
+def one(name: str, path: Path, rep: int, kept: set[tuple[str, int, str]]) -> list[Record]:
     """Every method on one split."""
-    left = [method for method in METHODS if (path.stem, rep, method) not in kept]
+    left = [method for method in METHODS if (name, rep, method) not in kept]
     split = cut(path, rep) if left else None
     if split is None:
         return []
-    return [{"set": path.stem, "rep": rep, "method": method} | scores(method, split) for method in left]
+    return [{"set": name, "rep": rep, "method": method} | scores(method, split) for method in left]
 
 
 def records() -> list[Record]:
@@ -107,12 +112,16 @@ def records() -> list[Record]:
     return list(lines(KEPT)) if KEPT.exists() else []
 
 
+BySet = dict[str, dict[str, dict[int, float]]]  # scores by set, method and repetition
+
+
 @cache
-def by_set(score: str) -> dict[str, dict[str, dict[int, float]]]:
-    """Scores by set, method and repetition."""
-    found: dict[str, dict[str, dict[int, float]]] = {}
+def by_set(score: str, further: bool | None) -> BySet:
+    """The scores of one collection, or of both."""
+    found: BySet = {}
     for record in records():
-        found.setdefault(record["set"], {}).setdefault(record["method"], {})[record["rep"]] = record[score]
+        if further is None or record["set"].startswith(FURTHER) == further:
+            found.setdefault(record["set"], {}).setdefault(record["method"], {})[record["rep"]] = record[score]
     return dict(sorted(found.items()))
 
 
@@ -121,17 +130,30 @@ def report() -> None:
     print("# The default on data sets from packages of R\n")
     print(f"Nothing was chosen on these sets. 80/20 splits, at most {MOST_TRAIN} rows to fit on, {TREES} trees each;")
     print("calibration by five folds; ± is one standard error of a difference on the same splits.")
+    print("The further sets were collected later. Other rules were compared there, too, and none was adopted.")
     shapes = {r["set"]: (r["rows"], r["columns"], r["classes"]) for r in records()}
-    for score, name in (("log_loss", "log loss"), ("brier", "Brier score")):
-        heading(f"{name}: rival minus default, positive is worse than the default")
+    for further, score in product((False, True), NAMES):
+        found = by_set(score, further)
+        heading(
+            f"{len(found)} {'further sets' if further else 'sets'}, {NAMES[score]}: rival minus default, positive is worse"
+        )
         table(
             ["set", "rows", "columns", "classes", "splits", OURS, *list(METHODS)[1:]],
-            [[each, *shapes[each], *row(scored)] for each, scored in by_set(score).items()],
+            [[each.removeprefix(FURTHER), *shapes[each], *row(scored)] for each, scored in found.items()],
         )
         print()
-        for method in list(METHODS)[1:]:
-            print(f"- {summary(score, method)}")
-        print(f"- {best_of(score)}")
+        conclude(found)
+    for score, name in NAMES.items():
+        found = by_set(score, None)
+        heading(f"all {len(found)} sets, {name}")
+        conclude(found)
+
+
+def conclude(found: BySet) -> None:
+    """Print what some sets come to."""
+    for method in list(METHODS)[1:]:
+        print(f"- {summary(found, method)}")
+    print(f"- {best_of(found)}")
 
 
 def row(scored: dict[str, dict[int, float]]) -> Iterator[str]:
@@ -144,9 +166,9 @@ def row(scored: dict[str, dict[int, float]]) -> Iterator[str]:
         yield gap.written(4, "+") if gap else "-"
 
 
-def summary(score: str, method: str) -> str:
+def summary(found: BySet, method: str) -> str:
     """How a rival does over all sets."""
-    pairs = [(scored[method], scored[OURS]) for scored in by_set(score).values() if method in scored]
+    pairs = [(scored[method], scored[OURS]) for scored in found.values() if method in scored]
     gaps = [gap for theirs, ours in pairs if (gap := difference(theirs, ours))]
     ratios = mean(np.log(mean(theirs.values()).value / mean(ours.values()).value) for theirs, ours in pairs)
     better, worse = (sum(sign * gap.value > gap.error for gap in gaps) for sign in (1, -1))
@@ -156,15 +178,15 @@ def summary(score: str, method: str) -> str:
     )
 
 
-def best_of(score: str) -> str:
+def best_of(found: BySet) -> str:
     """How often the default is at or below the best of the other forests, and where not."""
     lost = []
-    for each, scored in by_set(score).items():
+    for each, scored in found.items():
         best = min((name for name in FOREST_METHODS if name in scored), key=lambda name: mean(scored[name].values()).value)
         gap = difference(scored[OURS], scored[best])
         if gap is None or not gap.within():
-            lost.append(f"{each} ({gap.written(4, '+') if gap else '-'} against {best})")
-    n = len(by_set(score))
+            lost.append(f"{each.removeprefix(FURTHER)} ({gap.written(4, '+') if gap else '-'} against {best})")
+    n = len(found)
     there = f"; not on {', '.join(lost)}" if lost else ""
     return f"at or below the best of the four other forests within one standard error on {n - len(lost)} of {n} sets{there}"
 
