@@ -256,5 +256,5 @@ def test_arguments_that_make_no_sense_are_named():
         fit_naive(kernel, scale="sd")
     with pytest.raises(ValueError, match="n_rows must be an integer >= 1, got 0"):
         fit_naive(kernel, n_rows=0)
-    with pytest.raises(ValueError, match="n_steps must be an integer >= 1, got True"):
+    with pytest.raises(ValueError, match="n_steps must be an integer >= 2, got True"):
         fit_naive(kernel, n_steps=True)

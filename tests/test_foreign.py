@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import tracemalloc
+import warnings
 from functools import cache
 from warnings import catch_warnings
 
@@ -64,6 +65,7 @@ REGRESSORS = {
     "bagging-columns": BaggingRegressor(n_estimators=20, max_features=0.5, random_state=0),
     "tree": DecisionTreeRegressor(min_samples_leaf=4, random_state=0),
 }
+pytestmark = pytest.mark.filterwarnings("ignore:.*leaves of LightGBM and XGBoost hold steps:UserWarning")
 LIBRARIES = pytest.mark.parametrize("library", ["lightgbm", "xgboost"])
 WITHOUT_DRAWS = ("forest-whole", "forest-whole-leaf5", "extra", "tree")
 
@@ -501,6 +503,18 @@ def test_leaf_kernel_of_boosted_trees_is_the_share_of_common_leaves(library, kin
     np.testing.assert_allclose(kernel.matrix(new, dense=True), share_of_common_leaves(fresh, old), atol=1e-12)
     assert np.array_equal(kernel.matrix(new.tolist(), dense=True), kernel.matrix(new, dense=True))
     assert kernel._training.draws is None
+
+
+@LIBRARIES
+@pytest.mark.filterwarnings("default")
+def test_averages_of_labels_are_not_what_boosted_trees_predict(library):
+    X, y, _, _ = data()
+    fitted, _ = boosted(library, "classifier")
+    with pytest.warns(UserWarning, match="will differ from predict: leaves of LightGBM and XGBoost hold steps"):
+        ForestKernel.from_model(fitted, X, np.searchsorted(LETTERS, y) if library == "xgboost" else y)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        ForestKernel.from_model(fitted, X)  # nothing to average
 
 
 @LIBRARIES

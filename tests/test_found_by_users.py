@@ -8,7 +8,7 @@ import subprocess
 import sys
 import warnings
 from concurrent.futures import ThreadPoolExecutor
-from datetime import date, time
+from datetime import date, datetime, time, timedelta
 from threading import Barrier
 
 import joblib
@@ -17,6 +17,7 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
+import sklearn
 from scipy.spatial.distance import squareform
 from sklearn.cluster import DBSCAN
 from sklearn.datasets import load_iris
@@ -691,11 +692,103 @@ def test_pictures_of_tuning_refuse_a_pipeline():
             display.from_model(model)
 
 
-def test_exact_zeros_of_an_untuned_forest_are_no_merit_of_tuning():
+def test_exact_zeros_are_no_merit_of_tuning_and_no_fault_of_this_forest(capsys):
     model = KernelForestClassifier(60, random_state=0).fit(X, np.where(np.arange(150) == 3, 1 - Y, X[:, 0] > 0).astype(int))
-    found = classic(model.forest_, threads=1)
+    found = classic(model.forest_, threads=1).lifted()
     assert found.proba.min() == pytest.approx(0.5 / 150, rel=0.02)
     np.testing.assert_allclose(found.proba.sum(axis=1), 1.0)
+    plain = KernelForestClassifier.untuned(60, random_state=0).fit(X, Y)
+    plain.summary()
+    lines = capsys.readouterr().out.splitlines()
+    mine, untuned = (next(line for line in lines if line.startswith(name)) for name in ("this forest", "untuned forest"))
+    assert mine.split()[2:] == untuned.split()[2:]  # they are the same forest
+    assert lines[-1] == f"Exact zeros count as half a row; as they are, log loss is {plain.oob_score_.log_loss:.4f}."
+
+
+def test_a_summary_leaves_out_an_untuned_forest_that_cannot_be_scored(capsys):
+    rows, labels = [[0.0], [1.0], [2.0]], [0, 1, 1]
+    warnings.simplefilter("ignore")  # of rows that one tree drew
+    for seed in range(20):  # one tree of three draws may draw all rows; this one draws one
+        KernelForestClassifier.untuned(1, max_samples=1, random_state=seed).fit(rows, labels).summary()
+    assert 0 < capsys.readouterr().out.count("untuned forest") < 20
+
+
+def test_the_warning_of_few_trees_counts_those_that_leave_a_row_out():
+    with pytest.warns(TuningWarning, match=r"leaves a row about 1 out-of-bag trees.*or a smaller max_samples"):
+        KernelForestClassifier(60, random_state=0, bootstrap=False, max_samples=0.99).fit(X, Y)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        KernelForestClassifier(40, random_state=0, max_samples=0.1).fit(X, Y)
+
+
+def test_rare_classes_are_counted_in_groups_and_few_rows_by_their_weights():
+    rows, group = RNG.normal(size=(400, 3)), np.arange(400) // 10
+    with pytest.warns(TuningWarning, match=r"fewer than 3 groups with rows of class '1' \(1\)"):
+        KernelForestClassifier(60, random_state=0).fit(rows, (group == 7).astype(int), groups=group)
+    weight = np.where(np.arange(150) < 15, 1.0, 1e-4)
+    with pytest.warns(TuningWarning, match="of 150 rows, which by their weights count as 15, are noisy"):
+        KernelForestClassifier(60, random_state=0).fit(X, Y, weight)
+
+
+def test_scores_of_candidates_count_exact_zeros_as_half_a_row():
+    how = {"random_state": 3, "splitter": "best", "aggregate": "mean", "fill": "inbag", "calibration": None}
+    noisy = np.where(np.arange(150) % 9 == 0, 1 - Y, Y)
+    frame = KernelForestClassifier(120, max_features=2, **how).fit(X, noisy).tuning_.frame()
+    assert (frame.n_trees == 60).all()
+    same = KernelForestClassifier(60, max_features=2, leaf_size=1, **how).fit(X, noisy)
+    own = same.oob_proba_[np.arange(150), noisy].clip(0.5 / 150)
+    assert frame.score[frame.leaf_size == 1].item() == pytest.approx(-np.log(own).mean(), rel=1e-3)
+    assert own.min() == 0.5 / 150  # or nothing was tested
+
+
+def test_dates_in_lists_and_arrays_need_no_preparation():
+    days = [datetime(2020, 1, 1) + timedelta(days=int(i)) for i in range(150)]
+    rows = [[None if i == 5 else day, float(i % 7)] for i, day in enumerate(days)]
+    late = [i > 80 for i in range(150)]
+    model = KernelForestClassifier.untuned(30, random_state=0).fit(rows, late)
+    frame = pd.DataFrame({"x0": pd.to_datetime(days).where(np.arange(150) != 5), "x1": np.arange(150) % 7.0})
+    expected = KernelForestClassifier.untuned(30, random_state=0).fit(frame.set_axis(["x0", "x1"], axis=1), late)
+    np.testing.assert_array_equal(model.predict_proba(rows), expected.predict_proba(frame))
+    np.testing.assert_array_equal(model.predict_proba(frame.to_numpy()), model.predict_proba(rows))
+    assert model.kernel_.voting_points(rows[3]).frame()["x0"].dtype.kind == "M"
+    with pytest.raises(ValueError, match="name columns of text in categorical_features"):
+        KernelForestClassifier.untuned(5).fit([["a", 1.0], ["b", 2.0]], [0, 1])
+
+
+def test_a_fit_that_fails_leaves_nothing_of_the_one_before():
+    with sklearn.config_context(enable_metadata_routing=True):
+        model = KernelForestClassifier(60, random_state=0).set_fit_request(groups=True).fit(X, Y)
+    assert model.oob_score_.log_loss > 0
+    assert model.kernel_.n_rows == 150
+    with pytest.raises(ValueError, match="as many rows"):
+        model.fit(X, Y[:5])
+    left = set(vars(model)) - set(model.get_params())
+    assert left == {"_metadata_request", "_schema", "n_features_in_"}  # what was asked for, and what the new table told
+
+
+def test_max_features_none_is_told_the_words_there_are():
+    with pytest.raises(TypeError, match=r"'auto' or one of \['all', 'sqrt', 'third'\], got None"):
+        KernelForestClassifier(max_features=None).fit(X, Y)
+
+
+def test_steps_may_be_durations():
+    frame = pd.DataFrame({"when": pd.date_range("2020-01-01", periods=150), "b": X[:, 1]})
+    kernel = KernelForestClassifier.untuned(20, random_state=0).fit(frame, np.arange(150) > 80).kernel_
+    day = 24 * 3600 * 1e6
+    expected = kernel.derivatives(frame[3:4], h=[day, 0.1])
+    for step in (timedelta(days=1), pd.Timedelta("1D"), np.timedelta64(1, "D")):
+        found = kernel.derivatives(frame[3:4], h=[step, 0.1])
+        np.testing.assert_array_equal(found.h, [day, 0.1])
+        np.testing.assert_array_equal(found.right, expected.right)
+
+
+def test_a_picture_of_voting_points_says_what_it_cannot_draw():
+    gappy = X.copy()
+    gappy[::3, 0] = np.nan
+    kernel = KernelForestClassifier.untuned(20, random_state=0).fit(gappy, Y).kernel_
+    titles = [VotingPointsDisplay.from_kernel(kernel, gappy[i], features=(0, 1)).plot().ax_.get_title() for i in (0, 1)]
+    assert all("of it are not drawn: a value is missing" in title for title in titles)
+    assert ["x0 is not drawn" in title for title in titles] == [True, False]
 
 
 def test_forests_are_compared_by_identity():

@@ -166,9 +166,9 @@ def fit_naive(
     """
     training = kernel._training
     check_choice("scale", scale, SCALES)
-    for name, value in (("n_rows", n_rows), ("n_steps", n_steps)):
-        if not isinstance(value, Integral) or isinstance(value, bool) or value < 1:
-            raise ValueError(f"{name} must be an integer >= 1, got {value!r}")
+    for name, value, least in (("n_rows", n_rows, 1), ("n_steps", n_steps, 2)):  # a whole range fits into no row's
+        if not isinstance(value, Integral) or isinstance(value, bool) or value < least:
+            raise ValueError(f"{name} must be an integer >= {least}, got {value!r}")
     if X is not None:
         table = as_rows(X, training.frame)[0]
         rows = read_rows(training, table)

@@ -22,6 +22,7 @@ from sklearn.utils import check_array
 from kernelforest.notices import notify
 
 MOST_LEVELS = 65_535
+FIRST_ROWS = 1000  # of a list, by which columns of dates are told
 SOME_ROWS = 10  # if a categorical column of so many has no known level, it is another column, or of another type
 _NO_NUMBERS = ("could not convert", "float() argument", "setting an array element")  # what numpy says of other things
 _TEXT_KINDS = "OUST"  # numpy kinds of text and objects
@@ -45,7 +46,11 @@ class Schema:
         X = unmasked(X)
         _check_container(X)
         if not self.levels and _is_plain(X):
-            return _numbers(X)
+            try:
+                return _numbers(X)
+            except (TypeError, ValueError):
+                if not any(_kinds_of_moments(X)):
+                    raise
         columns = _columns(X)
         narrow = all(j in self.levels or str(column.dtype) == "float32" for j, column in enumerate(columns))
         out = np.empty((len(columns[0]), len(columns)), np.float32 if narrow else np.float64, order="F")
@@ -104,11 +109,7 @@ def read_schema(X: Any, categorical_features: Any = "from_dtype") -> Schema:
     else:
         names = tuple(f"x{j}" for j in range(len(_columns(X))))
     chosen = _categorical_columns(X, names, categorical_features)
-    if is_frame(X):
-        kinds = [_kind_of_moments(X[c]) for c in X.columns]
-    else:
-        kinds = [X.dtype.kind] * X.shape[1] if isinstance(X, np.ndarray) and X.ndim == 2 and X.dtype.kind in "mM" else []
-    moments = {j: kind for j, kind in enumerate(kinds) if kind and j not in chosen}
+    moments = {j: kind for j, kind in enumerate(_kinds_of_moments(X)) if kind and j not in chosen}
     if not chosen:
         return Schema({}, moments)
     columns = _columns(X)
@@ -243,8 +244,18 @@ def _moments(values: NDArray[Any]) -> NDArray[Any] | None:
     return np.array([np.datetime64(v, "us") for v in plain])
 
 
+def _kinds_of_moments(X: Any) -> list[str]:
+    """Which columns of a table hold dates (M) or durations (m), by their types or first values."""
+    if is_frame(X):
+        return [_kind_of_moments(X[c]) for c in X.columns]
+    some = np.asarray(X[:FIRST_ROWS], dtype=object) if isinstance(X, list | tuple) else X
+    if not isinstance(some, np.ndarray) or some.ndim != 2 or some.dtype.kind not in "mMO":
+        return []
+    return [_kind_of_moments(column) for column in some.T]
+
+
 def _kind_of_moments(column: Any) -> str:
-    """Whether a column of a data frame holds dates (M), durations (m) or neither, by its type or by its first value."""
+    """Whether a column holds dates (M), durations (m) or neither, by its type or by its first value."""
     kind = str(column.dtype).lower()
     if kind.startswith(("timedelta", "duration")):
         return "m"

@@ -208,8 +208,9 @@ class KernelForestClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
             but are separate observations need no groups: `np.arange(n_rows)` says so.
 
         """
-        for stale in ("_oob", "_kernel", "tuning_", "forest_"):  # a fit that fails leaves no model behind
-            self.__dict__.pop(stale, None)
+        private = {"_oob", "_kernel", "_schema", "_population"}
+        for stale in [name for name in vars(self) if name.endswith("_") or name in private]:
+            delattr(self, stale)  # a fit that fails leaves no model behind
         threads = self._threads()
         labels = read_labels(y)
         self._check_words()
@@ -239,7 +240,7 @@ class KernelForestClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
 
         self.classes_ = labels.classes
         if not choices.is_decided:
-            warn_if_noisy(targets, labels.classes, rules.n_estimators)
+            warn_if_noisy(targets, labels.classes, rules.n_estimators, limits.share_left_out(len(targets.drawable)))
             aim: dict[str, Any] = {"scoring": self.scoring, "calibrated": self.calibration is not None}
             self.tuning_ = tune(columns, targets, rules, choices, seed, **aim, threads=threads, verbose=self.verbose)
             best, self.blend_ = self.tuning_.best, self.tuning_.blend
@@ -302,14 +303,18 @@ class KernelForestClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
     def summary(self) -> None:
         """Print what was chosen, and what that bought over an untuned forest, by out-of-bag scores.
 
-        Zeros of the untuned forest are lifted to half a row: a few of them could cost more log loss than tuning can gain.
+        Exact zeros are lifted to half a row, of both: a few of them could cost more log loss than tuning can gain.
         """
         check_is_fitted(self)
         lines = describe(self)
-        if self.forest_.has_out_of_bag and self._out_of_bag().weights(self.forest_, self._population).any():
+        scored = self.forest_, self._population
+        if self.forest_.has_out_of_bag and self._out_of_bag().weights(*scored).any():
             plain, n_trees = classic(self.forest_, self._threads())
-            untuned = OutOfBag(self._population(plain), n_trees).scores(self.forest_, self._population)
-            lines += compare({"this forest": self.oob_score_, "untuned forest": untuned})
+            both = {"this forest": self._out_of_bag(), "untuned forest": OutOfBag(self._population(plain), n_trees)}
+            told = {name: each for name, each in both.items() if each.weights(*scored).any()}
+            lines += compare({name: each.lifted().scores(*scored) for name, each in told.items()})
+            if (self._out_of_bag().proba == 0.0).any():
+                lines.append(f"Exact zeros count as half a row; as they are, log loss is {self.oob_score_.log_loss:.4f}.")
         else:
             lines.append("No tree left out a row that counts: nothing is out-of-bag, so nothing can be scored.")
         print("\n".join(lines))

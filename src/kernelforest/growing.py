@@ -65,10 +65,9 @@ class Rules:
             raise ValueError(f"splitter must be 'auto' or one of {sorted(SPLITTERS)}, got {self.splitter!r}")
         if not isinstance(self.bootstrap, bool | np.bool_):
             raise TypeError(f"bootstrap must be True or False, got {self.bootstrap!r}")
-        if isinstance(self.max_features, str) and self.max_features not in MAX_FEATURES:
-            raise ValueError(
-                f"max_features must be a number, 'auto' or one of {sorted(MAX_FEATURES)}, got {self.max_features!r}"
-            )
+        if self.max_features is None or (isinstance(self.max_features, str) and self.max_features not in MAX_FEATURES):
+            kind = TypeError if self.max_features is None else ValueError
+            raise kind(f"max_features must be a number, 'auto' or one of {sorted(MAX_FEATURES)}, got {self.max_features!r}")
 
     def limits(self, n_rows: int, n_features: int) -> Limits:
         """Resolve the rules for a table; `n_rows` counts the rows that can be drawn."""

@@ -32,6 +32,10 @@ class OutOfBag(NamedTuple):
         targets = forest.targets
         return np.where(self.n_trees > 0, population.weights(targets.labels, targets.weight), 0.0)
 
+    def lifted(self) -> OutOfBag:
+        """The same without exact zeros: none below half a row."""
+        return OutOfBag(lifted(self.proba, len(self.proba)), self.n_trees)
+
     def scores(self, forest: Forest, population: Population) -> Scores:
         """How good they are on the rows that count."""
         weight = self.weights(forest, population)
@@ -79,11 +83,7 @@ def calibrated(forest: Forest, raw: OutOfBag, chosen: Chosen) -> OutOfBag:
 
 
 def classic(forest: Forest, threads: int) -> OutOfBag:
-    """What an untuned forest of as many trees says about the same rows.
-
-    Zeros are lifted to half a row: a few of them can cost more in log loss than all that was tuned.
-    """
+    """What an untuned forest of as many trees says about the same rows."""
     limits = Rules(forest.n_trees).limits(len(forest.targets.drawable), len(forest.columns.codes))
     plain = Forest.grow(forest.columns, forest.targets, limits, range(forest.n_trees), forest.seed, threads=threads)
-    proba, n_trees = plain.estimate_out_of_bag("mean", "inbag", threads)
-    return OutOfBag(lifted(proba, len(proba)), n_trees)
+    return OutOfBag(*plain.estimate_out_of_bag("mean", "inbag", threads))

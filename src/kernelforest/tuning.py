@@ -39,7 +39,8 @@ UNTUNED: dict[str, Any] = {"splitter": "best", "max_features": "sqrt", "leaf_siz
 MOST_TREES = 250  # of one way to grow, to choose by
 MOST_ROWS = 8192  # that are scored, rare classes with a share of their own
 MANY_ROWS = 5000  # from which on work on one way to grow is worth sharing among threads
-FEW_TREES, FEW_GROUPS, RARE_ROWS = 50, 30, 10  # below which there is a warning; FEW_ROWS is another
+FEW_OUT, FEW_GROUPS = 18, 30  # trees that leave a row out, and groups, below which there is a warning, as below FEW_ROWS
+RARE_ROWS, RARE_GROUPS = 10, 3  # of a class, the same
 LEAST = 10  # rows, or groups, to choose by at all
 MANY_NEAR = 0.35  # of the rows, that have a near copy, twice what chance has: from here on there is a warning
 FAR = 10.0  # behind the best, as a logarithm of weights: such a way to grow is not followed up
@@ -368,17 +369,22 @@ def copies_as_groups(
     return numbers if can_group else None
 
 
-def warn_if_noisy(targets: Targets, classes: NDArray[Any], n_trees: int) -> None:
+def warn_if_noisy(targets: Targets, classes: NDArray[Any], n_trees: int, share_left_out: float) -> None:
     """Warn where out-of-bag scores cannot tell candidates apart, and say what to do."""
-    counts = np.bincount(targets.labels[targets.weight > 0], minlength=targets.n_classes)
-    if n_trees < FEW_TREES:
-        notify(
-            f"n_estimators={n_trees} leaves a row about {n_trees / 2.7:.0f} out-of-bag trees, too few to choose by: use 100 "
-            "or more, or fix max_features, leaf_size, aggregate and fill",
-            TuningWarning,
-        )
-    few = f"{counts.sum()} rows" if counts.sum() < FEW_ROWS else ""
-    if not few and targets.groups is not None and len(targets.drawable) < FEW_GROUPS:
+    rows, groups = np.flatnonzero(targets.weight > 0), targets.groups
+    weight = targets.weight[rows] / targets.weight.max()
+    worth = weight.sum() ** 2 / (weight**2).sum()  # in rows of equal weight
+    if (n_out := n_trees * share_left_out) < FEW_OUT:
+        found = f"n_estimators={n_trees} leaves a row about {n_out:.0f} out-of-bag trees, too few to choose by"
+        enough = f"{max(100, ceil(2 * FEW_OUT / share_left_out))} or more"
+        less = "" if share_left_out > 0.3 else " (or a smaller max_samples)"
+        notify(f"{found}: use {enough}{less}, or fix max_features, leaf_size, aggregate and fill", TuningWarning)
+    few = ""
+    if len(rows) < FEW_ROWS:
+        few = f"{len(rows)} rows"
+    elif worth < FEW_ROWS:
+        few = f"{len(rows)} rows, which by their weights count as {worth:.0f},"
+    elif groups is not None and len(targets.drawable) < FEW_GROUPS:
         few = f"{len(targets.drawable)} groups, however many rows they have,"
     if few:
         notify(
@@ -386,11 +392,20 @@ def warn_if_noisy(targets: Targets, classes: NDArray[Any], n_trees: int) -> None
             "fix leaf_size and max_features",
             TuningWarning,
         )
-    least = RARE_ROWS if counts.sum() >= FEW_ROWS else 3  # more would be asked of all classes of few rows
+    labels = targets.labels[rows]
+    _warn_of_rare(classes, labels, "rows", RARE_ROWS if len(rows) >= FEW_ROWS else RARE_GROUPS)  # more is asked of many
+    if groups is not None:  # a class once for each group, that is out of bag as a whole
+        held = np.unique(np.column_stack((groups[rows], labels)), axis=0)[:, 1]
+        _warn_of_rare(classes, held, "groups with rows", RARE_GROUPS)
+
+
+def _warn_of_rare(classes: NDArray[Any], labels: NDArray[np.integer], units: str, least: int) -> None:
+    """Name classes of which there are fewer than so many."""
+    counts = np.bincount(labels, minlength=len(classes))
     rare = [(str(c), int(k)) for c, k in zip(classes, counts, strict=True) if k < least]
     if rare:
         named = ", ".join(f"{c!r} ({k})" for c, k in rare[:3]) + (f" and {len(rare) - 3} more" if len(rare) > 3 else "")
         notify(
-            f"fewer than {least} rows of class {named}: nothing else tells of it; collect more rows or merge classes",
+            f"fewer than {least} {units} of class {named}: nothing else tells of it; collect more rows or merge classes",
             TuningWarning,
         )

@@ -64,6 +64,10 @@ class Limits(NamedTuple):
         """Whether a tree may leave out some of the rows that can be drawn."""
         return self.replace or self.n_draws < n_drawable
 
+    def share_left_out(self, n_drawable: int) -> float:
+        """Of the trees, that leave out a given row."""
+        return float((1.0 - 1.0 / n_drawable) ** self.n_draws if self.replace else 1.0 - self.n_draws / n_drawable)
+
 
 class Trees(NamedTuple):
     """A batch of grown trees, one after another."""

@@ -36,11 +36,11 @@ def panels(ax: Any, names: Sequence[str], size: tuple[float, float]) -> tuple[An
 
 
 def shades(n: int) -> list[Any]:
-    """Colours from dark to light, none too light for white paper."""
+    """Colours from dark to light, none too light for white paper, none grey."""
     _pyplot()
     from matplotlib import colormaps
 
-    return [colormaps["cividis"](x) for x in np.linspace(0.0, 0.8, n)]
+    return [colormaps["viridis"](x) for x in np.linspace(0.0, 0.8, n)]
 
 
 def star(ax: Any, x: float, y: float, label: str, colour: str = "black") -> None:

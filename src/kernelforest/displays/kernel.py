@@ -123,7 +123,13 @@ class VotingPointsDisplay:
         drawn_numbers = np.vstack([points.features[:, list(self.features)], self.others])
         for scale, axis, numbers in zip(scales, (ax.xaxis, ax.yaxis), drawn_numbers.T, strict=True):
             scale.label(axis, numbers)
-        ax.set_title(f"{points.heaviest(self.mass):,} of {points.n_rows:,} rows hold {100 * self.mass:g} % of the weight")
+        title = f"{points.heaviest(self.mass):,} of {points.n_rows:,} rows hold {100 * self.mass:g} % of the weight"
+        if not known.all():
+            hidden = points.weight[~known].sum() / points.weight.sum()
+            title += f"\n{(~known).sum():,} rows with {100 * hidden:.0f} % of it are not drawn: a value is missing"
+        if np.isnan(points.x0[list(self.features)]).any():
+            title += "\nx0 is not drawn: a value is missing"
+        ax.set_title(title)
         if legend:
             box = ax.legend(**(BESIDE if self.classes else {"loc": "best"}))  # a colour bar is where it would be
             for handle in box.legend_handles:  # all but the cross: one size, as theirs depend on the first row
@@ -340,8 +346,9 @@ def _cross(ax: Any, x: float, y: float) -> None:
     """Mark x0 in black on white, to be seen on any ground; not if one of its values is missing."""
     if not np.isfinite([x, y]).all():
         return
-    ax.plot([x], [y], "x", color="white", markersize=13.0, markeredgewidth=5.0, zorder=4)
-    ax.plot([x], [y], "x", color="black", markersize=11.0, markeredgewidth=2.2, zorder=5, label="x0")
+    look: dict[str, Any] = {"linestyle": "none", "marker": "x", "clip_on": False}  # x0 may be at the border
+    ax.plot([x], [y], color="white", markersize=13.0, markeredgewidth=5.0, zorder=4, **look)
+    ax.plot([x], [y], color="black", markersize=11.0, markeredgewidth=2.2, zorder=5, label="x0", **look)
 
 
 def _size_of_list(n: int) -> tuple[float, float]:

@@ -219,7 +219,7 @@ class BandwidthPathDisplay:
             _label_ways(panel, [way for way in section.ways if way.splitter == name], colours, section)
         drawn[0].set_ylabel(section.name_of_score())
         if legend:
-            self._explain(drawn)
+            self._explain(drawn, colours[section.best.max_features])
         self.axes_, self.figure_ = drawn, drawn[0].figure
         return self
 
@@ -244,7 +244,7 @@ class BandwidthPathDisplay:
         ax.fill_between(way.leaf_size, low, high, color=SKY, alpha=0.35, linewidth=0, zorder=0)
         star(ax, best.leaf_size, best.score, section.name_of_best(), ORANGE if section.is_chosen else "white")
 
-    def _explain(self, drawn: tuple[Any, ...]) -> None:
+    def _explain(self, drawn: tuple[Any, ...], colour: Any) -> None:
         from matplotlib.lines import Line2D
         from matplotlib.patches import Patch
 
@@ -254,7 +254,7 @@ class BandwidthPathDisplay:
         entries += [
             Line2D([], [], color="black", linestyle=":", linewidth=1.0, label="score of the chosen one"),
             Patch(facecolor=SKY, alpha=0.35, label="1 standard error of the\ndifference to the chosen one"),
-            Line2D([], [], color=shades(1)[0], linewidth=1.8, label=f"stayed to the end:\n{section.best.n_trees} trees"),
+            Line2D([], [], color=colour, linewidth=1.8, label=f"stayed to the end:\n{section.best.n_trees} trees"),
         ]
         if not all(section.stayed(way) for way in section.ways):
             entries.append(Line2D([], [], color=PALE, linewidth=0.8, label=section.name_of_dropped()))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import timedelta
 from numbers import Integral
 from typing import Any
 
@@ -27,7 +28,9 @@ def read_steps(training: Training, h: Any) -> NDArray[np.float64]:
     """Check steps given by the user: one for all features, or one each."""
     p = len(training.names)
     try:
-        steps = np.asarray(h, dtype=np.float64)
+        steps = np.asarray(
+            [_microseconds(each) for each in h] if isinstance(h, list | tuple) else _microseconds(h), np.float64
+        )
     except (TypeError, ValueError):
         raise ValueError(f"h must be a number or one per feature ({p}), got {h!r}") from None
     if steps.shape not in ((), (p,)):
@@ -36,6 +39,11 @@ def read_steps(training: Training, h: Any) -> NDArray[np.float64]:
     if wrong.any():
         raise ValueError(f"h must be finite and > 0, got {steps[wrong].ravel()[0]}")
     return np.broadcast_to(steps, (p,)).copy()
+
+
+def _microseconds(step: Any) -> Any:
+    """A duration as what columns of dates are counted in; a number as it is."""
+    return np.timedelta64(step, "us").astype(np.int64) if isinstance(step, timedelta | np.timedelta64) else step
 
 
 def read_grid(training: Training, grid: Any, features: tuple[int, int]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

@@ -330,8 +330,9 @@ class ForestKernel:
         ----------
         x0 : row of numbers, or table
             One row gives arrays of shape (n_features,), a table (n_rows, n_features).
-        h : number or array of shape (n_features,), optional
-            Steps; 0.2 standard deviations of the training column if left out.
+        h : number, duration, or one of them per feature, optional
+            Steps; 0.2 standard deviations of the training column if left out. Columns of dates and durations are counted in
+            microseconds, as everywhere in the kernel; a `timedelta` is turned into them.
         kind : {"leaf", "path"}
             The kernel; "path" only for forests of this package.
         decay : float
