@@ -101,7 +101,6 @@ further("survival", "transplant", "event", "futime")
 
 further("HSAUR3", "CHFLS", "R_happy")
 further("vcdExtra", "ICU", "died")
-further("vcdExtra", "PhdPubs", "married")
 further("psych", "bfi", "gender")
 further("psych", "sat.act", "gender")
 further("KMsurv", "burn", "D3", c("Obs", "T1", "D1", "T2", "D2", "T3"))

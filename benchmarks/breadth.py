@@ -172,8 +172,9 @@ def summary(found: BySet, method: str) -> str:
     gaps = [gap for theirs, ours in pairs if (gap := difference(theirs, ours))]
     ratios = mean(np.log(mean(theirs.values()).value / mean(ours.values()).value) for theirs, ours in pairs)
     better, worse = (sum(sign * gap.value > gap.error for gap in gaps) for sign in (1, -1))
+    ratio, error = np.exp(ratios.value), np.exp(ratios.value) * ratios.error
     return (
-        f"{method}: {100 * np.expm1(ratios.value):+.1f} % ± {100 * ratios.error:.1f} (geometric mean over sets); of "
+        f"{method}: {100 * (ratio - 1):+.1f} % ± {100 * error:.1f} (geometric mean over sets); of "
         f"{len(gaps)} sets it is worse than the default by more than one standard error on {better}, better on {worse}"
     )
 

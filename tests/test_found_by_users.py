@@ -20,7 +20,7 @@ import pytest
 import sklearn
 from scipy.spatial.distance import squareform
 from sklearn.cluster import DBSCAN
-from sklearn.datasets import load_iris
+from sklearn.datasets import load_iris, load_wine
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.exceptions import NotFittedError
 from sklearn.metrics.pairwise import laplacian_kernel
@@ -47,7 +47,7 @@ from kernelforest.naive import poisson_kernel
 from kernelforest.outofbag import classic
 from kernelforest.regression import KernelRegression
 from kernelforest.reliability import reliability
-from kernelforest.scoring import mean_and_error
+from kernelforest.scoring import lifted, mean_and_error
 from kernelforest.tuning import TuningWarning
 
 RNG = np.random.default_rng(0)
@@ -694,15 +694,31 @@ def test_pictures_of_tuning_refuse_a_pipeline():
 
 def test_exact_zeros_are_no_merit_of_tuning_and_no_fault_of_this_forest(capsys):
     model = KernelForestClassifier(60, random_state=0).fit(X, np.where(np.arange(150) == 3, 1 - Y, X[:, 0] > 0).astype(int))
-    found = classic(model.forest_, threads=1).lifted()
-    assert found.proba.min() == pytest.approx(0.5 / 150, rel=0.02)
-    np.testing.assert_allclose(found.proba.sum(axis=1), 1.0)
+    zeros = classic(model.forest_, threads=1).proba
+    found = lifted(zeros, 150)
+    assert found[zeros == 0].min() == pytest.approx(0.5 / 150, rel=0.02)
+    np.testing.assert_allclose(found.sum(axis=1), 1.0)
     plain = KernelForestClassifier.untuned(60, random_state=0).fit(X, Y)
     plain.summary()
     lines = capsys.readouterr().out.splitlines()
     mine, untuned = (next(line for line in lines if line.startswith(name)) for name in ("this forest", "untuned forest"))
     assert mine.split()[2:] == untuned.split()[2:]  # they are the same forest
     assert lines[-1] == f"Exact zeros count as half a row; as they are, log loss is {plain.oob_score_.log_loss:.4f}."
+
+
+def test_a_summary_changes_nothing_but_exact_zeros(capsys):
+    wine = KernelForestClassifier(200, random_state=0).fit(*load_wine(return_X_y=True))
+    weighed = KernelForestClassifier.untuned(200, random_state=0, class_weight={0: 1, 1: 500}).fit(
+        X, (X[:, 0] > 0).astype(int)
+    )
+    for model in (wine, weighed):
+        model.summary()
+        line = next(line for line in capsys.readouterr().out.splitlines() if line.startswith("this forest"))
+        loss, *others = map(float, line.split()[2:])
+        assert others == pytest.approx(model.oob_score_[1:], abs=6e-5)
+        if model is wine:  # many small numbers, but no zeros
+            assert model.oob_proba_.min() < 0.5 / len(model.oob_proba_)
+            assert loss == pytest.approx(model.oob_score_.log_loss, abs=6e-5)
 
 
 def test_a_summary_leaves_out_an_untuned_forest_that_cannot_be_scored(capsys):
@@ -714,8 +730,10 @@ def test_a_summary_leaves_out_an_untuned_forest_that_cannot_be_scored(capsys):
 
 
 def test_the_warning_of_few_trees_counts_those_that_leave_a_row_out():
-    with pytest.warns(TuningWarning, match=r"leaves a row about 1 out-of-bag trees.*or a smaller max_samples"):
+    with pytest.warns(TuningWarning, match=r"leaves a row about 1 out-of-bag trees.*: use a smaller max_samples"):
         KernelForestClassifier(60, random_state=0, bootstrap=False, max_samples=0.99).fit(X, Y)
+    with pytest.warns(TuningWarning, match="n_estimators=600 leaves a row about 17"):  # 250 trees decide
+        KernelForestClassifier(600, random_state=0, bootstrap=False, max_samples=0.97).fit(X, Y)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         KernelForestClassifier(40, random_state=0, max_samples=0.1).fit(X, Y)
@@ -728,6 +746,10 @@ def test_rare_classes_are_counted_in_groups_and_few_rows_by_their_weights():
     weight = np.where(np.arange(150) < 15, 1.0, 1e-4)
     with pytest.warns(TuningWarning, match="of 150 rows, which by their weights count as 15, are noisy"):
         KernelForestClassifier(60, random_state=0).fit(X, Y, weight)
+    with pytest.warns(TuningWarning, match="of 40 groups, which by their weights count as 4, are noisy"):
+        KernelForestClassifier(60, random_state=0).fit(
+            rows, np.arange(400) % 2, np.where(group < 4, 1.0, 1e-9), groups=group
+        )
 
 
 def test_scores_of_candidates_count_exact_zeros_as_half_a_row():
@@ -751,6 +773,14 @@ def test_dates_in_lists_and_arrays_need_no_preparation():
     np.testing.assert_array_equal(model.predict_proba(rows), expected.predict_proba(frame))
     np.testing.assert_array_equal(model.predict_proba(frame.to_numpy()), model.predict_proba(rows))
     assert model.kernel_.voting_points(rows[3]).frame()["x0"].dtype.kind == "M"
+    late_date = [[None, 0.0]] * 1500 + rows[:1]
+    np.testing.assert_array_equal(model.predict_proba(late_date)[-1], model.predict_proba(rows[:1])[0])
+    for unit in ("D", "us", "ns"):
+        mine = [[np.datetime64(row[0], "us").astype(f"M8[{unit}]"), row[1]] for row in rows]
+        np.testing.assert_array_equal(model.predict_proba(mine), model.predict_proba(rows))
+        array = np.array(days, f"M8[{unit}]")[:, None]
+        alone = KernelForestClassifier.untuned(30, random_state=0).fit(array, late)
+        np.testing.assert_array_equal(alone.predict_proba(list(array)), alone.predict_proba(array))
     with pytest.raises(ValueError, match="name columns of text in categorical_features"):
         KernelForestClassifier.untuned(5).fit([["a", 1.0], ["b", 2.0]], [0, 1])
 
@@ -762,6 +792,10 @@ def test_a_fit_that_fails_leaves_nothing_of_the_one_before():
     assert model.kernel_.n_rows == 150
     with pytest.raises(ValueError, match="as many rows"):
         model.fit(X, Y[:5])
+    model.note_ = "mine"
+    with pytest.raises(ValueError, match="as many rows"):
+        model.fit(X, Y[:5])
+    assert vars(model).pop("note_") == "mine"  # not ours to delete
     left = set(vars(model)) - set(model.get_params())
     assert left == {"_metadata_request", "_schema", "n_features_in_"}  # what was asked for, and what the new table told
 
@@ -780,6 +814,12 @@ def test_steps_may_be_durations():
         found = kernel.derivatives(frame[3:4], h=[step, 0.1])
         np.testing.assert_array_equal(found.h, [day, 0.1])
         np.testing.assert_array_equal(found.right, expected.right)
+    kinds = np.array([1, 2], "m8[D]"), pd.Series(pd.to_timedelta([1, 2], unit="D")), np.array([timedelta(1), timedelta(2)])
+    for steps in kinds:
+        np.testing.assert_array_equal(kernel.derivatives(frame[3:4], h=steps).h, [day, 2 * day])
+    for wrong in (timedelta(days=1), [np.timedelta64("NaT"), 1.0], ["1D", 1.0]):
+        with pytest.raises(ValueError, match="h must be"):
+            kernel.derivatives(frame[3:4], h=wrong)
 
 
 def test_a_picture_of_voting_points_says_what_it_cannot_draw():
@@ -787,7 +827,7 @@ def test_a_picture_of_voting_points_says_what_it_cannot_draw():
     gappy[::3, 0] = np.nan
     kernel = KernelForestClassifier.untuned(20, random_state=0).fit(gappy, Y).kernel_
     titles = [VotingPointsDisplay.from_kernel(kernel, gappy[i], features=(0, 1)).plot().ax_.get_title() for i in (0, 1)]
-    assert all("of it are not drawn: a value is missing" in title for title in titles)
+    assert all("of it is not drawn" in title for title in titles)
     assert ["x0 is not drawn" in title for title in titles] == [True, False]
 
 

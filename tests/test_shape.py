@@ -592,7 +592,7 @@ def test_a_step_that_is_not_positive_is_refused(h):
 @pytest.mark.parametrize("h", [[0.1, 0.2], "wide", [[0.1]]])
 def test_steps_of_the_wrong_shape_are_refused(h):
     model, rows, _, _ = example("numeric")
-    with pytest.raises(ValueError, match=r"h must be a number or one per feature \(4\)"):
+    with pytest.raises(ValueError, match=r"h must be a number, or a number or duration for each of 4"):
         model.kernel_.derivatives(rows, h)
 
 

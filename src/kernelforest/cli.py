@@ -89,9 +89,9 @@ def demo() -> None:
 
     rival = RandomForestClassifier(500, n_jobs=2, random_state=0).fit(X, y)
     print("On the held-out rows, which nothing above has seen:")
-    print(f"  kernelforest            {_line(score(model.predict_proba(X_test), y_test))}")
+    print(f"  kernelforest            {_line(score(lifted(model.predict_proba(X_test), len(X)), y_test))}")
     print(f"  scikit-learn, untuned   {_line(score(lifted(rival.predict_proba(X_test), len(X)), y_test))}")
-    print("(zeros of the untuned forests are lifted to half a row, or a single one could decide the log loss)\n")
+    print("(an exact zero counts as half a row, or a single one could decide the log loss)\n")
 
     p = model.predict_proba(X_test)[:, 1]
     doubtful = X_test[[np.abs(p - 0.5).argmin()]]

@@ -22,7 +22,6 @@ from sklearn.utils import check_array
 from kernelforest.notices import notify
 
 MOST_LEVELS = 65_535
-FIRST_ROWS = 1000  # of a list, by which columns of dates are told
 SOME_ROWS = 10  # if a categorical column of so many has no known level, it is another column, or of another type
 _NO_NUMBERS = ("could not convert", "float() argument", "setting an array element")  # what numpy says of other things
 _TEXT_KINDS = "OUST"  # numpy kinds of text and objects
@@ -43,14 +42,10 @@ class Schema:
         array([[ 1.,  3.],
                [nan, nan]])
         """
-        X = unmasked(X)
+        X = _unpacked(X)
         _check_container(X)
-        if not self.levels and _is_plain(X):
-            try:
-                return _numbers(X)
-            except (TypeError, ValueError):
-                if not any(_kinds_of_moments(X)):
-                    raise
+        if not self.levels and _is_plain(X) and not any(_kinds_of_moments(X)):
+            return _numbers(X)
         columns = _columns(X)
         narrow = all(j in self.levels or str(column.dtype) == "float32" for j, column in enumerate(columns))
         out = np.empty((len(columns[0]), len(columns)), np.float32 if narrow else np.float64, order="F")
@@ -95,7 +90,7 @@ def is_frame(X: Any) -> bool:
 
 def read_schema(X: Any, categorical_features: Any = "from_dtype") -> Schema:
     """Find the categorical columns of a table and their levels."""
-    X = unmasked(X)
+    X = _unpacked(X)
     _check_container(X)
     if is_frame(X):
         names = tuple(str(c) for c in X.columns)
@@ -146,6 +141,13 @@ def unmasked(X: Any) -> Any:
     filled = np.ma.getdata(X).astype(object)
     filled[np.ma.getmaskarray(X)] = None
     return filled
+
+
+def _unpacked(X: Any) -> Any:
+    """The values of a masked array, a list of arrays of dates as one array; other tables as they are."""
+    if isinstance(X, list | tuple) and len(X) and getattr(getattr(X[0], "dtype", None), "kind", "") in ("m", "M"):
+        X = np.asarray(X)
+    return unmasked(X)
 
 
 def _is_plain(X: Any) -> bool:
@@ -234,9 +236,9 @@ def _moments(values: NDArray[Any]) -> NDArray[Any] | None:
     """
     if not len(values):
         return None
-    if all(isinstance(v, timedelta) for v in values):
+    if all(isinstance(v, timedelta | np.timedelta64) for v in values):
         return np.array([np.timedelta64(v, "us") for v in values])
-    if not all(isinstance(v, date) or hasattr(v, "to_timestamp") for v in values):
+    if not all(isinstance(v, date | np.datetime64) or hasattr(v, "to_timestamp") for v in values):
         return None
     starts = [v.to_timestamp() if hasattr(v, "to_timestamp") else v for v in values]  # of periods
     zones = [getattr(v, "tzinfo", None) is not None for v in starts]
@@ -248,10 +250,13 @@ def _kinds_of_moments(X: Any) -> list[str]:
     """Which columns of a table hold dates (M) or durations (m), by their types or first values."""
     if is_frame(X):
         return [_kind_of_moments(X[c]) for c in X.columns]
-    some = np.asarray(X[:FIRST_ROWS], dtype=object) if isinstance(X, list | tuple) else X
-    if not isinstance(some, np.ndarray) or some.ndim != 2 or some.dtype.kind not in "mMO":
+    try:
+        table = np.asarray(X, dtype=object) if isinstance(X, list | tuple) else X
+    except ValueError:  # rows of different lengths
         return []
-    return [_kind_of_moments(column) for column in some.T]
+    if not isinstance(table, np.ndarray) or table.ndim != 2 or table.dtype.kind not in "mMO":
+        return []
+    return [_kind_of_moments(column) for column in table.T]
 
 
 def _kind_of_moments(column: Any) -> str:

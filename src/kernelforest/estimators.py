@@ -38,6 +38,11 @@ from kernelforest.tuning import (
     with_classic_values,
 )
 
+_FITTED = (
+    *("_schema", "_population", "_oob", "_kernel", "n_features_in_", "feature_names_in_", "classes_", "forest_", "tuning_"),
+    *("blend_", "splitter_", "max_features_", "leaf_size_", "aggregate_", "fill_", "calibration_"),
+)
+
 
 class KernelForestClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """A random forest tuned for probabilities, each of them a kernel-weighted average of training labels.
@@ -208,9 +213,8 @@ class KernelForestClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
             but are separate observations need no groups: `np.arange(n_rows)` says so.
 
         """
-        private = {"_oob", "_kernel", "_schema", "_population"}
-        for stale in [name for name in vars(self) if name.endswith("_") or name in private]:
-            delattr(self, stale)  # a fit that fails leaves no model behind
+        for stale in _FITTED:  # a fit that fails leaves no model behind
+            self.__dict__.pop(stale, None)
         threads = self._threads()
         labels = read_labels(y)
         self._check_words()
@@ -303,7 +307,7 @@ class KernelForestClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
     def summary(self) -> None:
         """Print what was chosen, and what that bought over an untuned forest, by out-of-bag scores.
 
-        Exact zeros are lifted to half a row, of both: a few of them could cost more log loss than tuning can gain.
+        In the log loss of both an exact zero counts as half a row: a few of them could cost more than tuning can gain.
         """
         check_is_fitted(self)
         lines = describe(self)
@@ -311,10 +315,10 @@ class KernelForestClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         if self.forest_.has_out_of_bag and self._out_of_bag().weights(*scored).any():
             plain, n_trees = classic(self.forest_, self._threads())
             both = {"this forest": self._out_of_bag(), "untuned forest": OutOfBag(self._population(plain), n_trees)}
-            told = {name: each for name, each in both.items() if each.weights(*scored).any()}
-            lines += compare({name: each.lifted().scores(*scored) for name, each in told.items()})
-            if (self._out_of_bag().proba == 0.0).any():
-                lines.append(f"Exact zeros count as half a row; as they are, log loss is {self.oob_score_.log_loss:.4f}.")
+            found = {name: each.lifted_scores(*scored) for name, each in both.items() if each.weights(*scored).any()}
+            lines += compare(found)
+            if (loss := self.oob_score_.log_loss) > found["this forest"].log_loss + 5e-5:
+                lines.append(f"Exact zeros count as half a row; as they are, log loss is {loss:.4f}.")
         else:
             lines.append("No tree left out a row that counts: nothing is out-of-bag, so nothing can be scored.")
         print("\n".join(lines))

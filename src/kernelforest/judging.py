@@ -46,7 +46,7 @@ class Candidate(NamedTuple):
     leaf_size: int
     aggregate: str
     fill: str
-    score: float  # mean out-of-bag loss, calibrated if the estimator calibrates; exact zeros count as half a row
+    score: float  # mean out-of-bag loss, calibrated if the estimator calibrates; at least half a row is said
     error: float  # standard error of the difference to the best candidate of its last round, paired by row (or group)
     penalised: float  # score minus what larger leaves are granted
     n_trees: int  # grown before it was decided

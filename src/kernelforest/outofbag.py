@@ -32,10 +32,6 @@ class OutOfBag(NamedTuple):
         targets = forest.targets
         return np.where(self.n_trees > 0, population.weights(targets.labels, targets.weight), 0.0)
 
-    def lifted(self) -> OutOfBag:
-        """The same without exact zeros: none below half a row."""
-        return OutOfBag(lifted(self.proba, len(self.proba)), self.n_trees)
-
     def scores(self, forest: Forest, population: Population) -> Scores:
         """How good they are on the rows that count."""
         weight = self.weights(forest, population)
@@ -43,6 +39,11 @@ class OutOfBag(NamedTuple):
         if not seen.any():
             raise AttributeError("every tree drew every row, so nothing can be scored: use more trees, rows or groups")
         return score(self.proba[seen], forest.targets.labels[seen], weight[seen], population.preference)
+
+    def lifted_scores(self, forest: Forest, population: Population) -> Scores:
+        """The same, but log loss counts an exact zero as half a row."""
+        lifted_loss = OutOfBag(lifted(self.proba, len(self.proba)), self.n_trees).scores(forest, population).log_loss
+        return self.scores(forest, population)._replace(log_loss=lifted_loss)
 
 
 def fit_calibration(forest: Forest, raw: OutOfBag, method: str, scoring: str, seed: int) -> Chosen:

@@ -41,12 +41,12 @@ def score(
 
 
 def lifted(proba: NDArray[np.float64], n_rows: int) -> NDArray[np.float64]:
-    """Probabilities of a forest of so many rows, none below half a row: an exact zero that comes true would cost 36.
+    """Probabilities of a forest of so many rows, exact zeros as half a row: one that comes true would cost 36.
 
     >>> lifted(np.array([[0.0, 1.0]]), n_rows=9).round(3)
     array([[0.053, 0.947]])
     """
-    raised = np.maximum(proba, 0.5 / n_rows)
+    raised = np.where(proba == 0.0, 0.5 / n_rows, proba)
     return np.asarray(raised / raised.sum(axis=1, keepdims=True))
 
 

@@ -372,20 +372,27 @@ def copies_as_groups(
 def warn_if_noisy(targets: Targets, classes: NDArray[Any], n_trees: int, share_left_out: float) -> None:
     """Warn where out-of-bag scores cannot tell candidates apart, and say what to do."""
     rows, groups = np.flatnonzero(targets.weight > 0), targets.groups
+    used = min(n_trees, 2 * MOST_TREES)  # no more trees than these are chosen by, or half as many
+    if used * share_left_out < FEW_OUT:
+        enough = max(100, ceil(2 * FEW_OUT / share_left_out))
+        more = "" if enough > 2 * MOST_TREES else f"{enough} or more"
+        less = "" if share_left_out > 0.3 else "a smaller max_samples"
+        notify(
+            f"n_estimators={n_trees} leaves a row about {used * share_left_out:.0f} out-of-bag trees, too few to choose by: "
+            f"use {' or '.join(filter(None, (more, less)))}, or fix max_features, leaf_size, aggregate and fill",
+            TuningWarning,
+        )
     weight = targets.weight[rows] / targets.weight.max()
-    worth = weight.sum() ** 2 / (weight**2).sum()  # in rows of equal weight
-    if (n_out := n_trees * share_left_out) < FEW_OUT:
-        found = f"n_estimators={n_trees} leaves a row about {n_out:.0f} out-of-bag trees, too few to choose by"
-        enough = f"{max(100, ceil(2 * FEW_OUT / share_left_out))} or more"
-        less = "" if share_left_out > 0.3 else " (or a smaller max_samples)"
-        notify(f"{found}: use {enough}{less}, or fix max_features, leaf_size, aggregate and fill", TuningWarning)
+    each = weight if groups is None else np.bincount(groups[rows], weight)
+    worth = each.sum() ** 2 / (each**2).sum()  # in rows or groups of equal weight
     few = ""
     if len(rows) < FEW_ROWS:
         few = f"{len(rows)} rows"
-    elif worth < FEW_ROWS:
-        few = f"{len(rows)} rows, which by their weights count as {worth:.0f},"
     elif groups is not None and len(targets.drawable) < FEW_GROUPS:
         few = f"{len(targets.drawable)} groups, however many rows they have,"
+    elif worth < (FEW_ROWS if groups is None else FEW_GROUPS):
+        units = f"{len(rows)} rows" if groups is None else f"{len(targets.drawable)} groups"
+        few = f"{units}, which by their weights count as {worth:.0f},"
     if few:
         notify(
             f"out-of-bag scores of {few} are noisy, so the choice is uncertain: see tuning_.frame() for what came close, or "

@@ -126,7 +126,7 @@ class VotingPointsDisplay:
         title = f"{points.heaviest(self.mass):,} of {points.n_rows:,} rows hold {100 * self.mass:g} % of the weight"
         if not known.all():
             hidden = points.weight[~known].sum() / points.weight.sum()
-            title += f"\n{(~known).sum():,} rows with {100 * hidden:.0f} % of it are not drawn: a value is missing"
+            title += f"\n{100 * hidden:.0f} % of it is not drawn ({(~known).sum():,} rows): a value is missing"
         if np.isnan(points.x0[list(self.features)]).any():
             title += "\nx0 is not drawn: a value is missing"
         ax.set_title(title)

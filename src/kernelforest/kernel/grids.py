@@ -27,14 +27,18 @@ def default_steps(training: Training) -> NDArray[np.float64]:
 def read_steps(training: Training, h: Any) -> NDArray[np.float64]:
     """Check steps given by the user: one for all features, or one each."""
     p = len(training.names)
+    law = f"h must be a number, or a number or duration for each of {p} features"
+    if getattr(getattr(h, "dtype", None), "kind", "") == "m":
+        h = np.asarray(h) / np.timedelta64(1, "us")
+    if p > 1 and isinstance(h, timedelta | np.timedelta64):
+        raise ValueError(f"{law}, got {h!r} for all of them")
     try:
-        steps = np.asarray(
-            [_microseconds(each) for each in h] if isinstance(h, list | tuple) else _microseconds(h), np.float64
-        )
+        each = np.asarray(h, dtype=object)
+        steps = np.array([_microseconds(step) for step in each.ravel()], dtype=np.float64).reshape(each.shape)
     except (TypeError, ValueError):
-        raise ValueError(f"h must be a number or one per feature ({p}), got {h!r}") from None
+        raise ValueError(f"{law}, got {h!r}") from None
     if steps.shape not in ((), (p,)):
-        raise ValueError(f"h must be a number or one per feature ({p}), got shape {steps.shape}")
+        raise ValueError(f"{law}, got shape {steps.shape}")
     wrong = ~(np.isfinite(steps) & (steps > 0.0))
     if wrong.any():
         raise ValueError(f"h must be finite and > 0, got {steps[wrong].ravel()[0]}")
@@ -43,7 +47,9 @@ def read_steps(training: Training, h: Any) -> NDArray[np.float64]:
 
 def _microseconds(step: Any) -> Any:
     """A duration as what columns of dates are counted in; a number as it is."""
-    return np.timedelta64(step, "us").astype(np.int64) if isinstance(step, timedelta | np.timedelta64) else step
+    if isinstance(step, np.timedelta64):
+        return step / np.timedelta64(1, "us")
+    return step / timedelta(microseconds=1) if isinstance(step, timedelta) else step
 
 
 def read_grid(training: Training, grid: Any, features: tuple[int, int]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

@@ -330,7 +330,7 @@ class ForestKernel:
         ----------
         x0 : row of numbers, or table
             One row gives arrays of shape (n_features,), a table (n_rows, n_features).
-        h : number, duration, or one of them per feature, optional
+        h : number, or a number or duration per feature, optional
             Steps; 0.2 standard deviations of the training column if left out. Columns of dates and durations are counted in
             microseconds, as everywhere in the kernel; a `timedelta` is turned into them.
         kind : {"leaf", "path"}
