@@ -47,7 +47,7 @@ from kernelforest.naive import poisson_kernel
 from kernelforest.outofbag import classic
 from kernelforest.regression import KernelRegression
 from kernelforest.reliability import reliability
-from kernelforest.scoring import lifted, mean_and_error
+from kernelforest.scoring import mean_and_error
 from kernelforest.tuning import TuningWarning
 
 RNG = np.random.default_rng(0)
@@ -694,10 +694,11 @@ def test_pictures_of_tuning_refuse_a_pipeline():
 
 def test_exact_zeros_are_no_merit_of_tuning_and_no_fault_of_this_forest(capsys):
     model = KernelForestClassifier(60, random_state=0).fit(X, np.where(np.arange(150) == 3, 1 - Y, X[:, 0] > 0).astype(int))
-    zeros = classic(model.forest_, threads=1).proba
-    found = lifted(zeros, 150)
-    assert found[zeros == 0].min() == pytest.approx(0.5 / 150, rel=0.02)
-    np.testing.assert_allclose(found.sum(axis=1), 1.0)
+    found = classic(model.forest_, threads=1)
+    own = found.proba[np.arange(150), model.forest_.targets.labels]
+    assert (own == 0).any()
+    expected = -np.log(np.where(own == 0, 0.5 / 150, own)).mean()
+    assert found.scores(model.forest_, model._population, 0.5 / 150).log_loss == pytest.approx(expected)
     plain = KernelForestClassifier.untuned(60, random_state=0).fit(X, Y)
     plain.summary()
     lines = capsys.readouterr().out.splitlines()
@@ -817,7 +818,13 @@ def test_steps_may_be_durations():
     kinds = np.array([1, 2], "m8[D]"), pd.Series(pd.to_timedelta([1, 2], unit="D")), np.array([timedelta(1), timedelta(2)])
     for steps in kinds:
         np.testing.assert_array_equal(kernel.derivatives(frame[3:4], h=steps).h, [day, 2 * day])
-    for wrong in (timedelta(days=1), [np.timedelta64("NaT"), 1.0], ["1D", 1.0]):
+    for wrong in (
+        timedelta(days=1),
+        np.timedelta64(1, "D"),
+        np.array(1, "m8[D]"),
+        [np.timedelta64("NaT"), 1.0],
+        ["1D", 1.0],
+    ):
         with pytest.raises(ValueError, match="h must be"):
             kernel.derivatives(frame[3:4], h=wrong)
 

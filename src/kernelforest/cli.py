@@ -19,7 +19,7 @@ from kernelforest.estimators import KernelForestClassifier
 from kernelforest.paper.ledger import list_experiments
 from kernelforest.paper.report import report
 from kernelforest.paper.run import ResultsUnusable, check_request, run
-from kernelforest.scoring import lifted, score
+from kernelforest.scoring import score
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -89,8 +89,8 @@ def demo() -> None:
 
     rival = RandomForestClassifier(500, n_jobs=2, random_state=0).fit(X, y)
     print("On the held-out rows, which nothing above has seen:")
-    print(f"  kernelforest            {_line(score(lifted(model.predict_proba(X_test), len(X)), y_test))}")
-    print(f"  scikit-learn, untuned   {_line(score(lifted(rival.predict_proba(X_test), len(X)), y_test))}")
+    print(f"  kernelforest            {_line(score(model.predict_proba(X_test), y_test, zero=0.5 / len(X)))}")
+    print(f"  scikit-learn, untuned   {_line(score(rival.predict_proba(X_test), y_test, zero=0.5 / len(X)))}")
     print("(an exact zero counts as half a row, or a single one could decide the log loss)\n")
 
     p = model.predict_proba(X_test)[:, 1]

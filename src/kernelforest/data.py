@@ -44,7 +44,7 @@ class Schema:
         """
         X = _unpacked(X)
         _check_container(X)
-        if not self.levels and _is_plain(X) and not any(_kinds_of_moments(X)):
+        if not self.levels and _is_plain(X):
             return _numbers(X)
         columns = _columns(X)
         narrow = all(j in self.levels or str(column.dtype) == "float32" for j, column in enumerate(columns))
@@ -151,7 +151,9 @@ def _unpacked(X: Any) -> Any:
 
 
 def _is_plain(X: Any) -> bool:
-    """Whether scikit-learn can read a table as numbers: in a frame no dates, text, objects or Arrow."""
+    """Whether scikit-learn can read a table as numbers: no dates, and in a frame no text, objects or Arrow."""
+    if not is_frame(X) and any(_kinds_of_moments(X)):
+        return False
     kinds = [str(X[c].dtype).lower() for c in X.columns] if is_frame(X) else [str(getattr(X, "dtype", ""))]
     others = ("date", "time", "duration", "period", *(("object", "str") if is_frame(X) else ()))
     return not any(kind.startswith(others) or "pyarrow" in kind for kind in kinds)

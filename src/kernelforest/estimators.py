@@ -315,7 +315,8 @@ class KernelForestClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         if self.forest_.has_out_of_bag and self._out_of_bag().weights(*scored).any():
             plain, n_trees = classic(self.forest_, self._threads())
             both = {"this forest": self._out_of_bag(), "untuned forest": OutOfBag(self._population(plain), n_trees)}
-            found = {name: each.lifted_scores(*scored) for name, each in both.items() if each.weights(*scored).any()}
+            half = 0.5 / len(plain)
+            found = {name: each.scores(*scored, half) for name, each in both.items() if each.weights(*scored).any()}
             lines += compare(found)
             if (loss := self.oob_score_.log_loss) > found["this forest"].log_loss + 5e-5:
                 lines.append(f"Exact zeros count as half a row; as they are, log loss is {loss:.4f}.")

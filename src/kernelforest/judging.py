@@ -27,7 +27,7 @@ from kernelforest._engine import path
 from kernelforest._engine.layout import Targets
 from kernelforest.bandwidth import BandwidthPath
 from kernelforest.growing import SPLITTERS, in_threads
-from kernelforest.scoring import Sample, errors_of_means
+from kernelforest.scoring import Sample, effective_number, errors_of_means
 
 SPLITTER_NAMES = {number: name for name, number in SPLITTERS.items()}
 ROWS_PER_TREE = 40  # that are scored before the last round
@@ -46,7 +46,7 @@ class Candidate(NamedTuple):
     leaf_size: int
     aggregate: str
     fill: str
-    score: float  # mean out-of-bag loss, calibrated if the estimator calibrates; at least half a row is said
+    score: float  # mean out-of-bag loss, calibrated if the estimator calibrates; nothing counts as less than half a row
     error: float  # standard error of the difference to the best candidate of its last round, paired by row (or group)
     penalised: float  # score minus what larger leaves are granted
     n_trees: int  # grown before it was decided
@@ -100,9 +100,7 @@ class Judge:
     def effective_rows(self, n_rows: int) -> float:
         """How many independent rows the first so many amount to: fewer if they are weighted, or come in groups."""
         rows, groups = self.sample.rows[:n_rows], self.targets.groups
-        weight = self.targets.weight[rows]
-        each = weight if groups is None else np.bincount(groups[rows], weight).astype(np.float64)
-        return self.sample.worth * float(each.sum() ** 2 / (each**2).sum())
+        return self.sample.worth * effective_number(self.targets.weight[rows], None if groups is None else groups[rows])
 
     def _losses(self, proba: NDArray[np.float64], threads: int) -> NDArray[np.float64]:
         """The loss of every row, (kinds, leaf sizes, rows)."""

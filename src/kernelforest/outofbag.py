@@ -16,7 +16,7 @@ from kernelforest.forest import Forest
 from kernelforest.growing import Rules
 from kernelforest.notices import notify
 from kernelforest.priors import Population
-from kernelforest.scoring import Scores, lifted, sample_rows, score
+from kernelforest.scoring import Scores, sample_rows, score
 
 CALIBRATION_ROWS = 5000  # more would not make a difference, as rare classes have their share of them
 
@@ -32,18 +32,13 @@ class OutOfBag(NamedTuple):
         targets = forest.targets
         return np.where(self.n_trees > 0, population.weights(targets.labels, targets.weight), 0.0)
 
-    def scores(self, forest: Forest, population: Population) -> Scores:
-        """How good they are on the rows that count."""
+    def scores(self, forest: Forest, population: Population, zero: float = 0.0) -> Scores:
+        """How good they are on the rows that count; exact zeros may count as more in log loss."""
         weight = self.weights(forest, population)
         seen = weight > 0
         if not seen.any():
             raise AttributeError("every tree drew every row, so nothing can be scored: use more trees, rows or groups")
-        return score(self.proba[seen], forest.targets.labels[seen], weight[seen], population.preference)
-
-    def lifted_scores(self, forest: Forest, population: Population) -> Scores:
-        """The same, but log loss counts an exact zero as half a row."""
-        lifted_loss = OutOfBag(lifted(self.proba, len(self.proba)), self.n_trees).scores(forest, population).log_loss
-        return self.scores(forest, population)._replace(log_loss=lifted_loss)
+        return score(self.proba[seen], forest.targets.labels[seen], weight[seen], population.preference, zero)
 
 
 def fit_calibration(forest: Forest, raw: OutOfBag, method: str, scoring: str, seed: int) -> Chosen:

@@ -23,11 +23,12 @@ def score(
     labels: NDArray[np.integer],
     weight: NDArray[np.float64] | None = None,
     preference: NDArray[np.float64] | None = None,
+    zero: float = 0.0,
 ) -> Scores:
     """Score class probabilities against class numbers; a preference of classes counts for the error only.
 
     The Brier score of two classes is the mean of (p - y)^2; of more classes, the sum of that over the classes. The log loss
-    of a probability of zero is kept finite as in scikit-learn, at about 36.
+    of a probability of zero is kept finite as in scikit-learn, at about 36, or is that of the given `zero`.
 
     >>> score(np.array([[0.5, 0.5], [0.0, 1.0]]), np.array([0, 1]))
     Scores(log_loss=0.34657359027997264, brier=0.125, error=0.25)
@@ -36,18 +37,9 @@ def score(
     liked = proba if preference is None else proba * preference
     top = liked == liked.max(axis=1, keepdims=True)
     errors = 1.0 - top[own] / top.sum(axis=1)  # a tie is a guess
-    rows = losses(proba, labels, "log_loss"), losses(proba, labels, "brier"), errors
+    logs = losses(np.where(proba == 0.0, zero, proba), labels, "log_loss")
+    rows = logs, losses(proba, labels, "brier"), errors
     return Scores(*(float(np.average(x, weights=weight)) for x in rows))
-
-
-def lifted(proba: NDArray[np.float64], n_rows: int) -> NDArray[np.float64]:
-    """Probabilities of a forest of so many rows, exact zeros as half a row: one that comes true would cost 36.
-
-    >>> lifted(np.array([[0.0, 1.0]]), n_rows=9).round(3)
-    array([[0.053, 0.947]])
-    """
-    raised = np.where(proba == 0.0, 0.5 / n_rows, proba)
-    return np.asarray(raised / raised.sum(axis=1, keepdims=True))
 
 
 def losses(proba: NDArray[np.float64], labels: NDArray[np.integer], scoring: str) -> NDArray[np.float64]:
@@ -57,6 +49,16 @@ def losses(proba: NDArray[np.float64], labels: NDArray[np.integer], scoring: str
         return np.asarray(-np.log(np.clip(own, np.finfo(np.float64).eps, 1.0)))
     half = 0.5 if proba.shape[1] == 2 else 1.0
     return np.asarray(((proba**2).sum(axis=1) - 2.0 * own + 1.0) * half)
+
+
+def effective_number(weight: NDArray[np.float64], groups: NDArray[np.integer] | None = None) -> float:
+    """How many rows, or groups, of equal weight these amount to (Kish).
+
+    >>> effective_number(np.array([1.0, 1.0, 0.0])), effective_number(np.ones(4), np.array([0, 0, 1, 1]))
+    (2.0, 2.0)
+    """
+    each = weight if groups is None else np.bincount(groups, weight)
+    return float(each.sum() ** 2 / (each**2).sum())
 
 
 def mean_and_error(

@@ -32,7 +32,7 @@ from kernelforest.growing import Rules, in_threads, show_progress
 from kernelforest.judging import MOST_WAYS, Candidate, Judge, Judged, Part, Weigher, with_errors
 from kernelforest.notices import notify
 from kernelforest.scaling import FEW_ROWS
-from kernelforest.scoring import Sample, sample_rows
+from kernelforest.scoring import Sample, effective_number, sample_rows
 
 # what "auto" means where there is nothing to choose by: the classic forest
 UNTUNED: dict[str, Any] = {"splitter": "best", "max_features": "sqrt", "leaf_size": 1, "aggregate": "mean", "fill": "inbag"}
@@ -372,7 +372,7 @@ def copies_as_groups(
 def warn_if_noisy(targets: Targets, classes: NDArray[Any], n_trees: int, share_left_out: float) -> None:
     """Warn where out-of-bag scores cannot tell candidates apart, and say what to do."""
     rows, groups = np.flatnonzero(targets.weight > 0), targets.groups
-    used = min(n_trees, 2 * MOST_TREES)  # no more trees than these are chosen by, or half as many
+    used = min(n_trees, 2 * MOST_TREES)  # half of these decide
     if used * share_left_out < FEW_OUT:
         enough = max(100, ceil(2 * FEW_OUT / share_left_out))
         more = "" if enough > 2 * MOST_TREES else f"{enough} or more"
@@ -382,9 +382,7 @@ def warn_if_noisy(targets: Targets, classes: NDArray[Any], n_trees: int, share_l
             f"use {' or '.join(filter(None, (more, less)))}, or fix max_features, leaf_size, aggregate and fill",
             TuningWarning,
         )
-    weight = targets.weight[rows] / targets.weight.max()
-    each = weight if groups is None else np.bincount(groups[rows], weight)
-    worth = each.sum() ** 2 / (each**2).sum()  # in rows or groups of equal weight
+    worth = effective_number(targets.weight[rows], None if groups is None else groups[rows])
     few = ""
     if len(rows) < FEW_ROWS:
         few = f"{len(rows)} rows"

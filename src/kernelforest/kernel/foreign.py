@@ -49,6 +49,8 @@ ACCEPTED = (
     "LightGBM or XGBoost, a KernelForestClassifier, or a pair (leaves_train, apply_function)"
 )
 
+BOOSTED = ("leaves of LightGBM and XGBoost hold steps that are added up, not means of labels",)  # also in forest mode
+
 
 @dataclass(frozen=True, eq=False)
 class Source:
@@ -65,7 +67,6 @@ class Source:
     n_draws: int | None = None  # that each of them must have drawn; None: any number of rows, max_samples was set
     others: tuple[str, ...] = ()  # why its predictions are no averages of labels with the weights of the kernel
     unweighed: tuple[str, ...] = ()  # the same, if no weights are given
-    boosts: bool = False  # whether leaves hold steps of boosting, also if it is called a random forest
     opens_sparse: bool = True  # whether a sparse row and the same row made dense are one
 
 
@@ -90,9 +91,7 @@ def training_from(
     values, classes = _targets(y_train, source, len(raw))
     if not others and values.shape[1] and not says_alike(source.trees, raw, draws, masses, values):
         others = ("the trees were grown with other labels than y_train",)
-    if source.boosts and values.shape[1]:
-        others += ("leaves of LightGBM and XGBoost hold steps that are added up, not means of labels",)
-    if others:
+    if others and values.shape[1]:
         notify(f"weighted averages of labels will differ from predict: {'; '.join(others)}")
     numbering = numbering_of(raw, threads)
     n_features = source.n_features if X_train is None else _width("X_train", X_train)
@@ -249,7 +248,7 @@ def _from_lightgbm(fitted: Any, threads: int) -> Source:
         None if written == [f"Column_{j}" for j in range(width)] else tuple(written),
         getattr(fitted, "classes_", None) if model else None,
         not is_classifier(fitted) if model else None,
-        boosts=True,
+        others=BOOSTED,
     )
 
 
@@ -280,7 +279,7 @@ def _from_xgboost(fitted: Any, threads: int) -> Source:
         None if booster.feature_names is None else tuple(booster.feature_names),
         getattr(fitted, "classes_", None) if model else None,
         not is_classifier(fitted) if model else None,
-        boosts=True,
+        others=BOOSTED,
         opens_sparse=False,
     )
 

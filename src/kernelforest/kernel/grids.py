@@ -28,10 +28,11 @@ def read_steps(training: Training, h: Any) -> NDArray[np.float64]:
     """Check steps given by the user: one for all features, or one each."""
     p = len(training.names)
     law = f"h must be a number, or a number or duration for each of {p} features"
-    if getattr(getattr(h, "dtype", None), "kind", "") == "m":
-        h = np.asarray(h) / np.timedelta64(1, "us")
-    if p > 1 and isinstance(h, timedelta | np.timedelta64):
+    counted = getattr(getattr(h, "dtype", None), "kind", "") == "m"  # an array of durations, or one of numpy's
+    if p > 1 and np.ndim(h) == 0 and (counted or isinstance(h, timedelta)):
         raise ValueError(f"{law}, got {h!r} for all of them")
+    if counted:
+        h = np.asarray(h) / np.timedelta64(1, "us")
     try:
         each = np.asarray(h, dtype=object)
         steps = np.array([_microseconds(step) for step in each.ravel()], dtype=np.float64).reshape(each.shape)
