@@ -57,7 +57,7 @@ def scores(train: Rows, test: Rows, seed: int, share: float) -> dict[str, tuple[
 
     more = oversampled(*train, seed)
     found = {OURS: fit(more), "once": fit(train)}
-    with patch("kernelforest.estimators.copies_as_groups", lambda columns, labels, weight: None):
+    with patch("kernelforest.estimators.copies_as_groups", lambda *_: None):
         found["apart"] = fit(more)
     plain: Any = forest(seed, oob_score=True).fit(*more)
     odds = [np.array([1.0 - share, share]) / 0.5 * p for p in (plain.oob_decision_function_, plain.predict_proba(test[0]))]

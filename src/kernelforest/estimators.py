@@ -17,6 +17,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from kernelforest.binning import code_table
 from kernelforest.calibration import METHODS
 from kernelforest.data import check_choice, is_frame, read_schema, read_threads
+from kernelforest.doubts import copies_as_groups, warn_if_noisy
 from kernelforest.forest import AGGREGATES, FILLS
 from kernelforest.growing import Rules, make_targets
 from kernelforest.judging import Part
@@ -26,17 +27,7 @@ from kernelforest.outofbag import OutOfBag, calibrated, classic, fit_calibration
 from kernelforest.priors import read_population
 from kernelforest.scoring import SCORINGS, Scores
 from kernelforest.summary import compare, describe
-from kernelforest.tuning import (
-    UNTUNED,
-    copies_as_groups,
-    grow_blend,
-    is_auto,
-    left_open,
-    open_choices,
-    tune,
-    warn_if_noisy,
-    with_classic_values,
-)
+from kernelforest.tuning import UNTUNED, grow_blend, is_auto, left_open, open_choices, tune, with_classic_values
 
 _FITTED = (
     *("_schema", "_population", "_oob", "_kernel", "n_features_in_", "feature_names_in_", "classes_", "forest_", "tuning_"),

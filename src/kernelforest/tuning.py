@@ -20,29 +20,23 @@ from math import ceil, sqrt
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from kernelforest._engine.layout import Columns, Targets
 from kernelforest.bandwidth import MOST_ENTRIES, BandwidthPath, leaf_sizes
 from kernelforest.compiling import announced_compiling
-from kernelforest.copies import find_copies, share_of_near_copies
 from kernelforest.forest import FILLS, Forest, Reading
 from kernelforest.frames import as_table
 from kernelforest.growing import Rules, in_threads, show_progress
 from kernelforest.judging import MOST_WAYS, Candidate, Judge, Judged, Part, Weigher, with_errors
 from kernelforest.notices import notify
-from kernelforest.scaling import FEW_ROWS
-from kernelforest.scoring import Sample, effective_number, sample_rows
+from kernelforest.scoring import Sample, sample_rows
 
 # what "auto" means where there is nothing to choose by: the classic forest
 UNTUNED: dict[str, Any] = {"splitter": "best", "max_features": "sqrt", "leaf_size": 1, "aggregate": "mean", "fill": "inbag"}
 MOST_TREES = 250  # of one way to grow, to choose by
 MOST_ROWS = 8192  # that are scored, rare classes with a share of their own
 MANY_ROWS = 5000  # from which on work on one way to grow is worth sharing among threads
-FEW_OUT, FEW_GROUPS = 18, 30  # trees that leave a row out, and groups, below which there is a warning, as below FEW_ROWS
-RARE_ROWS, RARE_GROUPS = 10, 3  # of a class, the same
 LEAST = 10  # rows, or groups, to choose by at all
-MANY_NEAR = 0.35  # of the rows, that have a near copy, twice what chance has: from here on there is a warning
 FAR = 10.0  # behind the best, as a logarithm of weights: such a way to grow is not followed up
 
 Way = tuple[str, int]  # to grow trees: splitter and mtry
@@ -331,86 +325,3 @@ def scored_rows(targets: Targets, choices: Open, seed: int) -> Sample:
     width = len(choices.leaf_size) * len(choices.aggregate) * len(FILLS) * targets.n_classes
     most = max(256, min(MOST_ROWS, MOST_ENTRIES // width))
     return sample_rows(np.flatnonzero(targets.weight > 0), targets.labels, targets.weight, most, seed)
-
-
-def copies_as_groups(
-    columns: Columns, labels: NDArray[np.integer], weight: NDArray[np.float64] | None, can_group: bool = True
-) -> NDArray[np.int64] | None:
-    """Numbers that copies of rows share, with a warning; None where there are few copies, or none for sure.
-
-    Of near copies there is a warning only: nobody but the user knows how near is too near. So there is of copies, where
-    something is fixed that groups would change the meaning of.
-    """
-    rows = np.arange(columns.codes.shape[1]) if weight is None else np.flatnonzero(weight)
-    numbers = find_copies(columns, labels, rows)
-    if numbers is not None:
-        once = "every row once, with sample_weight= if it counts more often, and class_weight= or prior= for rare classes"
-        if can_group:
-            effect = (
-                "would have seen its copy, and out-of-bag scores would flatter, so copies are drawn together, as with "
-                f"groups=. Better give {once}. If they are observations that happen to agree, say "
-                f"groups=np.arange({len(numbers)})"
-            )
-        else:
-            effect = (
-                "may have seen its copy, so out-of-bag scores flatter, unless they are observations that happen to agree. "
-                "With fill='all' or 'oob', or a whole number as max_samples, copies are not drawn together: leave these "
-                f"open, or give {once}"
-            )
-        found = f"{len(rows) - len(np.unique(numbers[rows])):,} of {len(rows):,} rows are copies of others"
-        notify(f"{found}. A tree that leaves a row out {effect}", TuningWarning)
-    elif (share := share_of_near_copies(columns, labels, rows)) > MANY_NEAR:
-        notify(
-            f"about {share:.0%} of rows have another row of the same class much nearer than chance would bring it. If these "
-            "are repeated measurements, or rows that were made from others, a tree that leaves one out has seen the other: "
-            "out-of-bag scores then flatter, and probabilities are too sure. Give groups= that keep them together",
-            TuningWarning,
-        )
-    return numbers if can_group else None
-
-
-def warn_if_noisy(targets: Targets, classes: NDArray[Any], n_trees: int, share_left_out: float) -> None:
-    """Warn where out-of-bag scores cannot tell candidates apart, and say what to do."""
-    rows, groups = np.flatnonzero(targets.weight > 0), targets.groups
-    used = min(n_trees, 2 * MOST_TREES)  # half of these decide
-    if used * share_left_out < FEW_OUT:
-        enough = max(100, ceil(2 * FEW_OUT / share_left_out))
-        more = "" if enough > 2 * MOST_TREES else f"{enough} or more"
-        less = "" if share_left_out > 0.3 else "a smaller max_samples"
-        notify(
-            f"n_estimators={n_trees} leaves a row about {used * share_left_out:.0f} out-of-bag trees, too few to choose by: "
-            f"use {' or '.join(filter(None, (more, less)))}, or fix max_features, leaf_size, aggregate and fill",
-            TuningWarning,
-        )
-    worth = effective_number(targets.weight[rows], None if groups is None else groups[rows])
-    few = ""
-    if len(rows) < FEW_ROWS:
-        few = f"{len(rows)} rows"
-    elif groups is not None and len(targets.drawable) < FEW_GROUPS:
-        few = f"{len(targets.drawable)} groups, however many rows they have,"
-    elif worth < (FEW_ROWS if groups is None else FEW_GROUPS):
-        units = f"{len(rows)} rows" if groups is None else f"{len(targets.drawable)} groups"
-        few = f"{units}, which by their weights count as {worth:.0f},"
-    if few:
-        notify(
-            f"out-of-bag scores of {few} are noisy, so the choice is uncertain: see tuning_.frame() for what came close, or "
-            "fix leaf_size and max_features",
-            TuningWarning,
-        )
-    labels = targets.labels[rows]
-    _warn_of_rare(classes, labels, "rows", RARE_ROWS if len(rows) >= FEW_ROWS else RARE_GROUPS)  # more is asked of many
-    if groups is not None:  # a class once for each group, that is out of bag as a whole
-        held = np.unique(np.column_stack((groups[rows], labels)), axis=0)[:, 1]
-        _warn_of_rare(classes, held, "groups with rows", RARE_GROUPS)
-
-
-def _warn_of_rare(classes: NDArray[Any], labels: NDArray[np.integer], units: str, least: int) -> None:
-    """Name classes of which there are fewer than so many."""
-    counts = np.bincount(labels, minlength=len(classes))
-    rare = [(str(c), int(k)) for c, k in zip(classes, counts, strict=True) if k < least]
-    if rare:
-        named = ", ".join(f"{c!r} ({k})" for c, k in rare[:3]) + (f" and {len(rare) - 3} more" if len(rare) > 3 else "")
-        notify(
-            f"fewer than {least} {units} of class {named}: nothing else tells of it; collect more rows or merge classes",
-            TuningWarning,
-        )
