@@ -86,7 +86,7 @@ def pair(data: Bunch, one: int, other: int) -> tuple[Array, NDArray[np.bool_]]:
 class Candidates:
     """Out-of-bag and test probabilities of every candidate on one sample, with their losses."""
 
-    def __init__(self, task: Task) -> None:
+    def __init__(self, task: Task, largest: int | None = None) -> None:
         self.y, self.truth, n = task.y, task.truth, len(task.y)
         self.shares = np.bincount(task.y, minlength=task.truth.shape[1]) / n
         n_test, n_features = task.X_test.shape
@@ -95,6 +95,7 @@ class Candidates:
         labels = np.append(task.y, np.zeros(n_test, int)).astype(np.int32)
         targets = make_targets(labels, len(self.shares), np.append(np.ones(n), np.zeros(n_test)))
         sizes, self.names, found, spoken = leaf_sizes(n), [], [], []
+        sizes = sizes if largest is None else sizes[sizes <= largest]
         for splitter, mtry in product(("best", "extra"), mtry_candidates(n_features)):
             limits = Rules(TREES, mtry, 1, splitter).limits(n, n_features)
             path = BandwidthPath(columns, targets, limits, task.seed, np.arange(n + n_test), sizes, AGGREGATES)

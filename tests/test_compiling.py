@@ -17,7 +17,7 @@ LISTENING = """
 import numpy as np
 from numba.core import event
 from kernelforest import KernelForestClassifier
-from kernelforest.kernel.product import KINDS
+from kernelforest.kernel import KINDS
 
 class Names(event.Listener):
     depth, outermost = 0, []

@@ -83,6 +83,15 @@ def check_choice(name: str, value: Any, choices: Collection[str]) -> None:
         raise ValueError(f"{name} must be one of {list(choices)}, got {value!r}")
 
 
+def check_whole(name: str, value: Any, least: int, most: int | None = None, what: str = "") -> None:
+    """Refuse what is no whole number between two others; `what` says what the larger one is."""
+    is_whole = isinstance(value, Integral) and not isinstance(value, bool)
+    if is_whole and least <= value <= (value if most is None else most):
+        return
+    room = f"at least {least}" if most is None else f"from {least} to {most}{f', {what}' if what else ''}"
+    raise ValueError(f"{name} must be an integer {room}, got {value!r}")
+
+
 def is_frame(X: Any) -> bool:
     """Whether X is a pandas or polars data frame, or looks like one."""
     return hasattr(X, "shape") and hasattr(X, "__getitem__") and hasattr(X, "columns")  # a lazy one is slow to name columns

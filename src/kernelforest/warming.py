@@ -18,7 +18,7 @@ from kernelforest._engine import grow
 from kernelforest.calibration import fit_calibrator
 from kernelforest.estimators import KernelForestClassifier
 from kernelforest.forest import FILLS
-from kernelforest.kernel.product import KINDS
+from kernelforest.kernel import KINDS
 
 ROWS = 40
 X = np.random.default_rng(0).random((ROWS, 2))

@@ -70,6 +70,24 @@ def multiply(
     return csr_array((values, columns, starts.astype(columns.dtype)), shape=(len(leaves), width))
 
 
+def multiply_through_leaves(
+    leaves: NDArray[np.int32],
+    factors: NDArray[np.float64],
+    index: pairs.Index,
+    by_total: bool,
+    values: NDArray[np.float64],
+    threads: int,
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Multiply by values without forming the product: sums of each leaf, then sums over trees; and what ones would give."""
+    sums, out = np.zeros((len(index.totals), values.shape[1])), np.zeros((len(leaves), values.shape[1]))
+    mass = np.zeros(len(leaves))
+    with announced_compiling():
+        pairs.sum_by_leaf(index, values, sums)
+    how = factors, sums, index.totals, by_total
+    in_blocks(lambda rows: pairs.average_rows(leaves[rows], *how, out[rows], mass[rows]), len(leaves), threads)
+    return out, mass
+
+
 def fill_silent_rows(W: csr_array, weight: NDArray[np.float64]) -> csr_array:
     """Weights of the class shares of the data where no tree has an opinion, as in predict_proba."""
     n_rows, counts, counted = W.shape[0], np.diff(W.indptr), np.flatnonzero(weight)

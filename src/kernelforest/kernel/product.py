@@ -5,46 +5,27 @@ K is never formed unless asked for, and averages go through sums per leaf.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
 from hashlib import blake2b
-from numbers import Integral
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array
+from scipy.sparse.linalg import LinearOperator
 
 from kernelforest._engine import pairs
-from kernelforest.compiling import announced_compiling
-from kernelforest.data import check_choice
+from kernelforest.data import check_whole
 from kernelforest.kernel import shape
 from kernelforest.kernel.explain import Explanation, VotingPoints, explain, voting_points
 from kernelforest.kernel.foreign import check_own_rows, training_from
 from kernelforest.kernel.grids import default_steps, read_steps
-from kernelforest.kernel.incidence import fill_silent_rows, in_blocks, members, multiply, pack_bits
+from kernelforest.kernel.incidence import fill_silent_rows, in_blocks, members, multiply, multiply_through_leaves
 from kernelforest.kernel.memory import check_room
+from kernelforest.kernel.plans import Plan, make_plan
 from kernelforest.kernel.training import Correction, Training
-
-
-class Kind(NamedTuple):
-    """What is true of a kernel between training rows, for every forest."""
-
-    symmetric: bool
-    bounded: bool  # by one
-    semidefinite: bool
-    meaning: str
-
-
-KINDS = {
-    "leaf": Kind(True, True, True, "share of trees in which both are in the same leaf"),
-    "inbag": Kind(False, False, False, "the same, each tree counted as often as it drew the second row"),
-    "oob": Kind(True, True, False, "share of the trees that drew neither in which both are in the same leaf"),
-    "gap": Kind(False, True, False, "over trees that did not draw the first row, its leaf's in-bag share of the second"),
-    "kerf": Kind(True, True, True, "mean over trees of one over the training rows of the leaf, if it is the same"),
-    "path": Kind(True, True, True, "mean over trees of decay to the power of the steps from leaf to leaf; dense"),
-}
 
 
 class ForestKernel:
@@ -156,21 +137,70 @@ class ForestKernel:
         if kind == "path":
             similar = shape.path_matrix(self._training, X, Z, decay)
             return np.minimum(similar, 1.0, out=similar).astype(dtype, copy=False)
-        columns = None if Z is None else self._leaves(Z)
-        factors, index, by_total = self._plan(X, columns, kind)
-        width = self.n_rows if columns is None else len(columns)
-        K = multiply(self._leaves(X), factors, index, by_total, False, width, dtype, self._training.threads)
+        plan = self._plan(X, Z, kind)
         if dense:
-            size = K.dtype.itemsize * K.shape[0] * K.shape[1]
-            check_room(size, f"a dense kernel of {K.shape[0]} x {K.shape[1]}", "leave dense out")
-        if kind == "oob":
-            right = pack_bits(self._counts == 0)
-            left = right if X is None else np.full((K.shape[0], right.shape[1]), ~np.uint64(0))
-            with announced_compiling():
-                pairs.divide_by_common_trees(K.indptr, K.indices, K.data, left, right, self._training.tree_weights)
-        if KINDS[kind].bounded and K.data.max(initial=0.0) > 1.0:  # sums of shares round to a little more
-            np.minimum(K.data, 1.0, out=K.data)
+            size = np.dtype(dtype).itemsize * plan.shape[0] * plan.shape[1]
+            check_room(size, f"a dense kernel of {plan.shape[0]} x {plan.shape[1]}", "leave dense out")
+        K = plan.rows(slice(0, plan.shape[0]), dtype)
         return K.toarray() if dense else K
+
+    def blocks(
+        self, X: Any = None, *, kind: str = "leaf", size: int = 1024, dtype: Any = np.float64
+    ) -> Iterator[tuple[slice, csr_array]]:
+        """Some rows of `matrix(X)` at a time, for what does not fit in memory at once.
+
+        Parameters
+        ----------
+        X, kind, dtype
+            As in `matrix`; kind "path" is refused.
+        size : int
+            Rows of a block.
+
+        Yields
+        ------
+        rows : slice
+            Which rows they are.
+        K : csr_array
+            Those rows, a column for each training row.
+
+        """
+        check_whole("size", size, 1)
+        plan = self._plan(X, None, kind)
+        for first in range(0, plan.shape[0], size):
+            rows = slice(first, min(first + size, plan.shape[0]))
+            yield rows, plan.rows(rows, dtype)
+
+    def operator(self, X: Any = None) -> LinearOperator:
+        """The kernel of kind "leaf" as a linear operator of scipy: `operator @ v` is `matrix(X) @ v` without the matrix.
+
+        It takes time and memory as rows times trees, so that eigenvectors or linear systems of large tables are within
+        reach; rows of K are those of X, or the training rows, columns are training rows.
+
+        Examples
+        --------
+        >>> kernel = ForestKernel.from_model(([[0, 0], [0, 1], [1, 1]], lambda X: [[0, 1] for _ in X]), None)
+        >>> kernel.operator() @ [1.0, 0.0, 0.0]
+        array([1. , 0.5, 0. ])
+
+        """
+        leaves, training = self._leaves(X), self._training
+        even, index = training.factors / self.n_trees, members(training, None, None)
+
+        def times(v: NDArray[np.float64]) -> NDArray[np.float64]:
+            return multiply_through_leaves(leaves, even, index, False, v, training.threads)[0]
+
+        def transposed(v: NDArray[np.float64]) -> NDArray[np.float64]:
+            columns = index if X is None else members(training, None, None, leaves)
+            return multiply_through_leaves(training.leaves, even, columns, False, v, training.threads)[0]
+
+        return LinearOperator(
+            (len(leaves), self.n_rows),
+            matvec=lambda v: times(v.reshape(-1, 1)),
+            rmatvec=lambda v: transposed(v.reshape(-1, 1)),
+            matmat=times,
+            rmatmat=transposed,
+            dtype=np.float64,
+        )
 
     def distance(self, X: Any = None, Z: Any = None, *, kind: str = "leaf") -> NDArray[np.float64]:
         """One minus the kernel, as a dense array: never negative, except for kind "inbag", which is not bounded by one.
@@ -193,9 +223,8 @@ class ForestKernel:
         """
         aggregate, fill = self._training.estimate(aggregate, fill)
         factors, threads = self._training.factors[None], self._training.threads
-        W = multiply(
-            self._leaves(X), factors, self._index(fill), aggregate == "mean", True, self.n_rows, np.float64, threads
-        )
+        how = self._leaves(X), factors, self._index(fill), aggregate == "mean"
+        W = multiply(*how, True, self.n_rows, np.float64, threads)
         return fill_silent_rows(W, self._training.row_weights)
 
     def average(
@@ -207,17 +236,10 @@ class ForestKernel:
         numbers = self._training.values if values is None else np.asarray(values, dtype=np.float64)
         if numbers.ndim == 0 or len(numbers) != self.n_rows:
             raise ValueError(f"values must have one row per training row ({self.n_rows}), got shape {numbers.shape}")
-        table = numbers.reshape(self.n_rows, -1)
         aggregate, fill = self._training.estimate(aggregate, fill)
-        index = self._index(fill)
-        sums, leaves = np.zeros((self._training.n_leaves, table.shape[1])), self._leaves(X)
-        out, mass = np.zeros((len(leaves), table.shape[1])), np.zeros(len(leaves))
-        with announced_compiling():
-            pairs.sum_by_leaf(index, table, sums)
-        how = self._training.factors, sums, index.totals, aggregate == "mean"
-        in_blocks(
-            lambda rows: pairs.average_rows(leaves[rows], *how, out[rows], mass[rows]), len(leaves), self._training.threads
-        )
+        table, leaves = numbers.reshape(self.n_rows, -1), self._leaves(X)
+        how = self._training.factors, self._index(fill), aggregate == "mean"
+        out, mass = multiply_through_leaves(leaves, *how, table, self._training.threads)
         weight = self._training.row_weights
         out[mass == 0] = (weight / weight.sum()) @ table
         mass[mass == 0] = 1.0
@@ -229,21 +251,19 @@ class ForestKernel:
 
         A training row is not its own neighbour. Fewer than k similar rows are filled up with -1 and 0.
         """
-        most = self.n_rows - (X is None)
-        if not isinstance(k, Integral) or isinstance(k, bool) or not 1 <= k <= most:
-            raise ValueError(f"k must be an integer from 1 to {most}, the number of other rows, got {k!r}")
+        check_whole("k", k, 1, self.n_rows - (X is None), "the number of other rows")
         if kind in ("oob", "path"):
             raise ValueError(f"kind={kind!r} has no nearest rows by tree counts; take them from matrix(kind={kind!r})")
-        factors, index, by_total = self._plan(X, None, kind)
-        leaves = self._leaves(X)
-        own = np.arange(len(leaves)) if X is None else np.full(len(leaves), -1)
-        found, similar = np.empty((len(leaves), k), np.int64), np.empty((len(leaves), k))
+        plan = self._plan(X, None, kind)
+        n = plan.shape[0]
+        own = np.arange(n) if X is None else np.full(n, -1)
+        found, similar = np.empty((n, k), np.int64), np.empty((n, k))
 
         def block(rows: slice) -> None:
-            some = factors[rows] if len(factors) > 1 else factors
-            pairs.nearest_rows(leaves[rows], some, index, by_total, own[rows], k, found[rows], similar[rows], self.n_rows)
+            how = plan.leaves[rows], plan.factors_of(rows), plan.index, plan.by_total, own[rows], k
+            pairs.nearest_rows(*how, found[rows], similar[rows], self.n_rows)
 
-        in_blocks(block, len(leaves), self._training.threads)
+        in_blocks(block, n, self._training.threads)
         return found, similar
 
     def effective_neighbours(
@@ -395,35 +415,9 @@ class ForestKernel:
             return members(self._training, None, self._training.weight)
         return members(self._training, self._counts if fill == "inbag" else self._counts == 0, self._training.weight)
 
-    def _plan(self, X: Any, others: NDArray[np.int32] | None, kind: str) -> tuple[NDArray[np.float64], pairs.Index, bool]:
-        """Factors of each query and tree, members of each leaf, and whether leaves are divided by their mass."""
-        check_choice("kind", kind, tuple(KINDS))
-        even = self._training.factors[None] / self.n_trees
-        if others is not None:
-            if kind not in ("leaf", "kerf"):
-                raise ValueError(f"kind={kind!r} counts draws, so its columns are training rows: leave Z out")
-            columns = members(self._training, None, None, others)
-            if kind == "leaf":
-                return even, columns, False
-            return even, columns._replace(totals=members(self._training, None, None).totals), True
-        if kind == "leaf":
-            return even, members(self._training, None, None), False
-        if kind == "kerf":
-            return even, members(self._training, None, None), True
-        if kind == "inbag":
-            return even, members(self._training, np.maximum(self._counts, 0), None), False
-        if self._training.draws is None:
-            raise ValueError(f"kind={kind!r} needs rows that a tree did not draw; every tree was grown on all rows")
-        out = np.ascontiguousarray((self._counts == 0).T, dtype=np.float64)
-        if kind == "gap":
-            total = out @ self._training.tree_weights
-            out /= np.where(total > 0.0, total, 1.0)[:, None]
-            index = members(self._training, self._counts, self._training.weight)
-        else:
-            even, index = self._training.factors[None], members(self._training, self._counts == 0, None)
-        if X is None:
-            even = out[:, self._training.trees] * self._training.factors
-        return even, index, kind == "gap"
+    def _plan(self, X: Any, Z: Any, kind: str) -> Plan:
+        columns = None if Z is None else self._leaves(Z)
+        return make_plan(self._training, self._leaves(X), X is None, columns, kind, lambda: self._counts)
 
 
 def _made_again(
