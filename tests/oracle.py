@@ -433,3 +433,17 @@ def draw_table(seed: int, n: int, kinds: Sequence[str], n_classes: int, grid: in
     y = (ranks * n_classes) // n
     y[: min(n, n_classes)] = np.arange(min(n, n_classes))
     return Table(X, y, [j for j, kind in enumerate(kinds) if kind in ("categorical", "levels-missing")])
+
+
+def effective_number(weight, labels, groups=None):
+    """Variance of labels minus shares of one row, by that of their weighted mean; fewer in groups, as by Kish."""
+    share = [sum(w for w, y in zip(weight, labels, strict=True) if y == c) / sum(weight) for c in range(max(labels) + 1)]
+
+    def away(y):
+        return sum(((c == y) - s) ** 2 for c, s in enumerate(share))
+
+    even = sum(s * away(c) for c, s in enumerate(share))
+    noise = sum((w / sum(weight)) ** 2 * away(y) for w, y in zip(weight, labels, strict=True))
+    groups = range(len(weight)) if groups is None else groups
+    sums = {g: sum(w for w, h in zip(weight, groups, strict=True) if h == g) for g in groups}
+    return even / noise * sum(w**2 for w in weight) / sum(s**2 for s in sums.values())

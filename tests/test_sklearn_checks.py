@@ -1,5 +1,8 @@
 """scikit-learn's own checks of an estimator. None is skipped; what cannot hold says why."""
 
+import warnings
+
+import numpy as np
 import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
@@ -34,3 +37,13 @@ def expected_failures(estimator):
 )
 def test_scikit_learn_accepts_the_estimator(estimator, check):
     check(estimator)
+
+
+def test_a_notebook_shows_a_model_without_computing_what_it_lists():
+    """scikit-learn lists all that ends in "_": kernel, draws and out-of-bag probabilities would be made, and kept."""
+    X = np.random.default_rng(0).normal(size=(60, 2))
+    model = KernelForestClassifier.untuned(2, random_state=0).fit(X, X[:, 0] > 0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # some rows are never out of bag, which oob_proba_ warns of
+        assert "n_features_in_" in model._repr_html_()
+    assert not {"_kernel", "_oob"} & set(vars(model))

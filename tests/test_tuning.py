@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pickle
 import sys
-from functools import cache
+from functools import cache, partial
 from itertools import combinations, pairwise, product
 from math import ceil, exp, log, sqrt
 
@@ -27,7 +27,7 @@ from kernelforest.calibration import METHODS, fit_calibrator
 from kernelforest.growing import make_targets
 from kernelforest.judging import LIGHT, MOST_WAYS, NEGLIGIBLE
 from kernelforest.problems import DEVELOPMENT, PAPER, Problem
-from kernelforest.scoring import losses, mean_and_error, sample_rows
+from kernelforest.scoring import effective_number, losses, mean_and_error, sample_rows
 from kernelforest.tuning import (
     FAR,
     MOST_ROWS,
@@ -160,9 +160,8 @@ def test_scored_rows_have_weight_and_come_once(n, n_classes, seed):
     weight[0] = 1.0
     targets = make_targets(np.zeros(n, np.int32), n_classes, weight)
     choices = Open(("best",), (1,), tuple(range(1, 26)), ("mean", "proximity"), ("inbag",))
-    rows, mass, worth = scored_rows(targets, choices, seed)
+    rows, mass = scored_rows(targets, choices, seed)
     np.testing.assert_array_equal(mass, weight[rows])
-    assert worth == 1.0
     assert len(set(rows.tolist())) == len(rows)
     assert weight[rows].min() > 0
     assert len(rows) == min(weight.sum(), max(256, min(MOST_ROWS, 30_000_000 // (25 * 2 * 3 * n_classes))))
@@ -182,7 +181,7 @@ def test_a_sample_of_rows_stands_for_all_of_them(n, most, odds, seed):
     rng = np.random.default_rng(seed)
     labels = np.minimum(rng.geometric(1 - np.exp(-odds), n) - 1, 3)
     weight, rows = rng.uniform(0.5, 2.0, n), np.flatnonzero(rng.random(n) < 0.9)
-    some, mass, worth = sample_rows(rows, labels, weight, most, seed)
+    some, mass = sample_rows(rows, labels, weight, most, seed)
     total, found = (np.bincount(labels[each], minlength=4) for each in (rows, some))
     quota = np.minimum(total, most // (4 * max(1, np.count_nonzero(total))))
     assert len(set(some.tolist())) == len(some) <= most
@@ -193,11 +192,59 @@ def test_a_sample_of_rows_stands_for_all_of_them(n, most, odds, seed):
     if (np.bincount(labels[plain], minlength=4) >= quota).all():
         np.testing.assert_array_equal(some, plain)
         np.testing.assert_array_equal(mass, weight[plain])
-        assert worth == 1.0
     else:
-        assert worth > 0.5
         wanted = np.where(found > 0, np.bincount(labels[rows], weight[rows], 4), 0.0)
         np.testing.assert_allclose(np.bincount(labels[some], mass, 4), wanted)
+
+
+def test_a_sample_with_a_rare_class_is_in_random_order():
+    """Early rounds score its first rows only: they need their part of the hits."""
+    labels = np.random.default_rng(0).permutation(np.arange(200_000) < 400).astype(int)
+    some, weight = sample_rows(np.arange(len(labels)), labels, np.ones(len(labels)), 8000, seed=1)
+    first, hits = slice(0, 2000), labels[some]
+    assert hits.sum() == 400
+    assert 70 < hits[first].sum() < 130
+    assert abs(weight[first] @ hits[first] / weight[first].sum() - 0.002) < 0.0006
+
+
+@given(n=st.integers(2, 30), seed=st.integers(0, 99))
+@quick
+def test_effective_number_of_rows(n, seed):
+    rng = np.random.default_rng(seed)
+    labels, weight, groups = (
+        np.append([0, 1], rng.integers(0, 3, n)),
+        rng.uniform(0.1, 2.0, n + 2),
+        rng.integers(0, 5, n + 2),
+    )
+    expected = oracle.effective_number(weight.tolist(), labels.tolist(), groups.tolist())
+    assert effective_number(weight, labels, groups) == pytest.approx(expected)
+    assert effective_number(np.full(n + 2, 3.0), labels) == n + 2
+    assert effective_number(weight, np.zeros(n + 2, int)) == pytest.approx(weight.sum() ** 2 / (weight**2).sum())
+
+
+def test_weights_that_restore_shares_are_evidence():
+    """Six hundred hits and misses each, which stand for 43,000 rows: tuning hears as much with weights as with a prior."""
+
+    def draw(n, seed):
+        rng = np.random.default_rng(seed)
+        X = rng.uniform(-1, 1, (n, 4))
+        p = 1 / (1 + np.exp(6.0 - 2.5 * X[:, 0] - 1.5 * X[:, 1] * X[:, 2]))
+        return X, (rng.random(n) < p).astype(int), p
+
+    X, y, _ = draw(120_000, 0)
+    share = y.mean()
+    rows = np.concatenate([np.flatnonzero(y == c)[:600] for c in (0, 1)])
+    weight = np.where(y[rows] == 1, share, 1 - share)
+    X_new, _, p = draw(5000, 1)
+
+    def excess(model, **how):
+        q = model.fit(X[rows], y[rows], **how).predict_proba(X_new)[:, 1]
+        return np.mean(p * np.log(p / q) + (1 - p) * np.log((1 - p) / (1 - q)))
+
+    make = partial(KernelForestClassifier, 100, random_state=0)
+    by_prior = make(prior={0: 1 - share, 1: share})
+    assert excess(by_weight := make(), sample_weight=weight) < 1.2 * excess(by_prior)
+    assert by_weight.leaf_size_ < 300  # the largest, where these were counted as 617 rows
 
 
 def test_scores_of_a_sample_are_those_of_all_rows_though_hits_are_rare(monkeypatch):

@@ -17,8 +17,8 @@ Two are isotonic regressions, each class against the rest; of more than two clas
   after Vovk et al. (2015).
 
 Of two classes, all four keep the order of rows (ties may appear). Rows of weight zero, and rows that were never out of bag
-(NaN), are left out. Weights are scaled to sum to Kish's effective number of rows, (sum w)^2 / sum w^2: their unit does not
-matter. Where only one class was seen there is nothing to learn, and probabilities stay as they are.
+(NaN), are left out. Weights are scaled to sum to the number of rows that they amount to (`scoring.effective_number`): their
+unit does not matter. Where only one class was seen there is nothing to learn, and probabilities stay as they are.
 """
 
 from __future__ import annotations
@@ -119,8 +119,7 @@ def fit_calibrator(method: str, proba: ArrayLike, labels: ArrayLike, weight: Arr
     >>> by(np.array([[0.2, 0.8]])).round(4)
     array([[0.6667, 0.3333]])
     """
-    if method not in METHODS:
-        raise ValueError(f"method must be one of {', '.join(map(repr, METHODS))}, got {method!r}")
+    _check_method(method, METHODS)
     _, p, y, w = seen(proba, labels, weight)
     return _fit(method if len(np.unique(y)) > 1 else None, p, y, w)
 
@@ -180,22 +179,19 @@ def choose_calibrator(
     >>> choose_calibrator("auto", proba, labels).method is None
     False
     """
-    if method not in (None, "auto", *METHODS):
-        raise ValueError(f"method must be None, 'auto' or one of {', '.join(map(repr, METHODS))}, got {method!r}")
+    _check_method(method, (None, "auto", *METHODS))
     if scoring not in SCORINGS:
         raise ValueError(f"scoring must be one of {', '.join(map(repr, SCORINGS))}, got {scoring!r}")
     if folds < 2:
         raise ValueError(f"folds must be an integer >= 2, got {folds}")
     keep, p, y, w = seen(proba, labels, weight)
-    if groups is not None and np.shape(groups) != keep.shape:
-        raise ValueError(f"groups must be {keep.shape} like labels, got {np.shape(groups)}")
+    group = _members(groups, keep)
     if len(np.unique(y)) < 2:
         method = None
     elif method == "auto" and w.sum() < FEW_ROWS:
         method = "sigmoid"
     if method != "auto":
         return Chosen(method, _fit(method, p, y, w), scoring, ())
-    group = np.arange(len(y)) if groups is None else np.unique(np.asarray(groups)[keep], return_inverse=True)[1]
     fold = _folds(y, group, _number_of_folds(folds, p), seed, even=True)
     plain = losses(p, y, scoring)
     candidates = [_candidate(None, plain, plain, w, group)]
@@ -224,11 +220,25 @@ def cross_fitted(
 
     Folds are drawn blindly: if classes were spread evenly, the other folds would know the shares of this one.
     """
+    _check_method(method, (None, *METHODS))
     out = np.array(proba, dtype=np.float64)
     keep, p, y, w = seen(proba, labels, weight)
-    group = np.arange(len(y)) if groups is None else np.unique(np.asarray(groups)[keep], return_inverse=True)[1]
-    out[keep] = _crossed(method, p, y, w, _folds(y, group, _number_of_folds(folds, p), seed, even=False))
+    out[keep] = _crossed(method, p, y, w, _folds(y, _members(groups, keep), _number_of_folds(folds, p), seed, even=False))
     return out
+
+
+def _check_method(method: Any, known: Sequence[str | None]) -> None:
+    if method not in known:
+        raise ValueError(f"method must be one of {', '.join(map(repr, known))}, got {method!r}")
+
+
+def _members(groups: ArrayLike | None, keep: Mask) -> Numbers:
+    """The number of the group of every row that is kept; each row is one of its own without groups."""
+    if groups is None:
+        return np.arange(np.count_nonzero(keep))
+    if np.shape(groups) != keep.shape:
+        raise ValueError(f"groups must be {keep.shape} like labels, got {np.shape(groups)}")
+    return np.unique(np.asarray(groups)[keep], return_inverse=True)[1]
 
 
 def _number_of_folds(folds: int, p: Floats) -> int:

@@ -69,22 +69,22 @@ def warn_if_noisy(targets: Targets, classes: NDArray[Any], n_trees: int, share_l
             f"use {' or '.join(filter(None, (more, less)))}, or fix max_features, leaf_size, aggregate and fill",
             TuningWarning,
         )
-    worth = effective_number(targets.weight[rows], None if groups is None else groups[rows])
+    labels = targets.labels[rows]
+    number = effective_number(targets.weight[rows], labels, None if groups is None else groups[rows])
     few = ""
     if len(rows) < FEW_ROWS:
         few = f"{len(rows)} rows"
     elif groups is not None and len(targets.drawable) < FEW_GROUPS:
         few = f"{len(targets.drawable)} groups, however many rows they have,"
-    elif worth < (FEW_ROWS if groups is None else FEW_GROUPS):
+    elif number < (FEW_ROWS if groups is None else FEW_GROUPS):
         units = f"{len(rows)} rows" if groups is None else f"{len(targets.drawable)} groups"
-        few = f"{units}, which by their weights count as {worth:.0f},"
+        few = f"{units}, which by their weights count as {number:.0f},"
     if few:
         notify(
             f"out-of-bag scores of {few} are noisy, so the choice is uncertain: see tuning_.frame() for what came close, or "
             "fix leaf_size and max_features",
             TuningWarning,
         )
-    labels = targets.labels[rows]
     _warn_of_rare(classes, labels, "rows", RARE_ROWS if len(rows) >= FEW_ROWS else RARE_GROUPS)  # more is asked of many
     if groups is not None:  # a class once for each group, that is out of bag as a whole
         held = np.unique(np.column_stack((groups[rows], labels)), axis=0)[:, 1]

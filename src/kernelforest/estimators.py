@@ -351,6 +351,12 @@ class KernelForestClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
     def __getstate__(self) -> dict[str, Any]:
         return {k: v for k, v in super().__getstate__().items() if k != "_kernel"}
 
+    def _get_fitted_attr_html(self, doc_link: str = "") -> Any:
+        """What scikit-learn shows in notebooks: only what fit has stored; the rest is computed when it is asked for."""
+        stored = BaseEstimator()
+        vars(stored).update({name: value for name, value in vars(self).items() if name.endswith("_")})
+        return stored._get_fitted_attr_html(doc_link)
+
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "forest_")
 

@@ -100,18 +100,18 @@ class Judge:
     def effective_rows(self, n_rows: int) -> float:
         """How many independent rows the first so many amount to: fewer if they are weighted, or come in groups."""
         rows, groups = self.sample.rows[:n_rows], self.targets.groups
-        return self.sample.worth * effective_number(self.targets.weight[rows], None if groups is None else groups[rows])
+        labels, members = self.targets.labels[rows], None if groups is None else groups[rows]
+        return effective_number(self.sample.weight[:n_rows], labels, members)
 
     def _losses(self, proba: NDArray[np.float64], threads: int) -> NDArray[np.float64]:
         """The loss of every row, (kinds, leaf sizes, rows)."""
         n_rows = proba.shape[2]
-        rows, weight = self.sample.rows[:n_rows], self.sample.weight[:n_rows]
-        labels, own = self.targets.labels[rows], self.targets.weight[rows]
-        # they sum to the effective number of rows, not of groups, as in calibration, times what a row is worth
-        weight = weight * (self.sample.worth * own.sum() / (own**2).sum() * (own.sum() / weight.sum()))
+        labels, weight = self.targets.labels[self.sample.rows[:n_rows]], self.sample.weight[:n_rows]
+        number = effective_number(weight, labels)  # of rows, not of groups, as in calibration
+        weight = weight * (number / weight.sum())
         losses = np.empty(proba.shape[:3])
         shares = None if self.targets.n_classes == 2 else self.targets.shares
-        floor = 1.0 / (self.targets.n_classes * n_rows * self.sample.worth + 1)
+        floor = 1.0 / (self.targets.n_classes * number + 1)
 
         def block(kind: int) -> None:
             how = floor, self.calibrated, self.scoring == "brier"

@@ -18,7 +18,7 @@ from kernelforest.notices import notify
 from kernelforest.priors import Population
 from kernelforest.scoring import Scores, sample_rows, score
 
-CALIBRATION_ROWS = 5000  # more would not make a difference, as rare classes have their share of them
+CALIBRATION_ROWS = 5000  # more would hardly make a difference, as rare classes have their share of them
 
 
 class OutOfBag(NamedTuple):
@@ -45,7 +45,7 @@ def fit_calibration(forest: Forest, raw: OutOfBag, method: str, scoring: str, se
     """Fit the map of predictions on rows of positive weight that some tree left out."""
     targets = forest.targets
     seen = np.flatnonzero((raw.n_trees > 0) & (targets.weight > 0))
-    rows, weight, _ = sample_rows(seen, targets.labels, targets.weight, CALIBRATION_ROWS, seed)
+    rows, weight = sample_rows(seen, targets.labels, targets.weight, CALIBRATION_ROWS, seed)
     groups = None if targets.groups is None else targets.groups[rows]
     chosen = choose_calibrator(method, raw.proba[rows], targets.labels[rows], weight, groups, scoring=scoring)
     if method in METHODS and chosen.method is None:

@@ -8,9 +8,11 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.special import expit
 
 from kernelforest.frames import as_table
 from kernelforest.scaling import Floats, Numbers, floor, logs, newton, seen
+from kernelforest.scoring import effective_number
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,14 +54,27 @@ def reliability(p: ArrayLike, hit: ArrayLike, weight: ArrayLike | None = None, b
     bin_of = np.unique(np.minimum((bins * middle).astype(np.int64), bins - 1), return_inverse=True)[1][at]  # no empty bins
     total = np.bincount(bin_of, w)
     share = np.bincount(bin_of, w * y) / total
-    low, high = _wilson(share, total**2 / np.bincount(bin_of, w**2))
-    log_p = logs(proba, floor(proba))
+    number = [effective_number(w[bin_of == k], y[bin_of == k]) for k in range(len(total))]
+    low, high = _wilson(share, np.array(number))
+    log_p = logs(proba, floor(w, 2))
     parts = np.array([[1.0, 0.0], [1.0, 0.0], [0.0, -0.5], [0.0, 0.5]])  # a slope for both classes, a shift between them
     tilt, tilt_curvature = newton(log_p, y, w, parts, np.full(2, -np.inf), np.zeros(2))
     lift, lift_curvature = newton(log_p, y, w, parts[:, 1:], np.full(1, -np.inf), np.zeros(1))
-    spread = float(np.sqrt(np.linalg.inv(tilt_curvature)[0, 0])), float(1.0 / np.sqrt(lift_curvature[0, 0]))
+    odds, one = log_p[:, 1] - log_p[:, 0], np.ones(len(y))
+    tilted, lifted = odds * (1.0 + tilt[0]) + tilt[1], odds + lift[0]
+    slope_error = _error(tilt_curvature, np.column_stack((odds, one)), w, y - expit(tilted))
+    intercept_error = _error(lift_curvature, one[:, None], w, y - expit(lifted))
     bars = (np.bincount(bin_of, w * proba[:, 1]) / total, share, low, high, np.bincount(bin_of))
-    return Reliability(*bars, float(1.0 + tilt[0]), spread[0], float(lift[0]), spread[1])
+    return Reliability(*bars, float(1.0 + tilt[0]), slope_error, float(lift[0]), intercept_error)
+
+
+def _error(curvature: Floats, design: Floats, w: Floats, rest: Floats) -> float:
+    """Standard error of the first coefficient; weights that differ may make it larger than the curvature says."""
+    inverse = np.linalg.inv(curvature)
+    variance = inverse[0, 0]
+    if len(w) and w.min() < w.max():
+        variance = max(variance, (((design * (w * rest)[:, None]) @ inverse[0]) ** 2).sum())
+    return float(np.sqrt(variance))
 
 
 def read_bins(bins: Any) -> int:

@@ -17,6 +17,7 @@ from scipy.optimize import lsq_linear
 from scipy.special import expit, log_softmax
 
 from kernelforest._engine.path import RIDGE
+from kernelforest.scoring import effective_number
 
 Floats = NDArray[np.float64]
 Numbers = NDArray[np.int64]
@@ -49,13 +50,13 @@ def seen(proba: ArrayLike, labels: ArrayLike, weight: ArrayLike | None) -> tuple
     if not ((w >= 0) & (w < np.inf)).all():
         raise ValueError(f"weight must be finite and >= 0, got {w[~((w >= 0) & (w < np.inf))][0]}")
     keep = (w > 0) & ~np.isnan(p).any(axis=1)
-    w = w[keep] / w.max(initial=np.finfo(np.float64).tiny)  # squares neither overflow nor vanish
-    return keep, p[keep], y[keep], w * (w.sum() / (w**2).sum()) if len(w) else w
+    w = w[keep] / w.max(initial=np.finfo(np.float64).tiny)
+    return keep, p[keep], y[keep], w * (effective_number(w, y[keep]) / w.sum()) if len(w) else w
 
 
-def floor(p: Floats) -> float:
-    """Smallest probability told from zero: with two classes, half a row among n."""
-    return 1.0 / max(p.size, 2)
+def floor(w: Floats, n_classes: int) -> float:
+    """Smallest probability told from zero: with two classes, half a row among as many as the weights sum to."""
+    return 1.0 / max(n_classes * float(w.sum()), 2.0)
 
 
 def logs(p: Floats, least: float) -> Floats:
@@ -66,7 +67,7 @@ def logs(p: Floats, least: float) -> Floats:
 def scalings(method: str, p: Floats, y: Numbers, w: Floats, starts: Sequence[Floats] = ()) -> list[tuple[Scaling, Floats]]:
     """One scaling for each scale on which it is sought, and its change: where to start on almost the same rows."""
     n_classes = p.shape[1]
-    least = floor(p)
+    least = floor(w, n_classes)
     slopes = np.ones((n_classes, 1)) if method == "sigmoid" else np.eye(n_classes)
     parts = block_diag(slopes, np.eye(n_classes))
     lower = np.repeat([-1.0, -np.inf], (slopes.shape[1], n_classes))  # a slope is >= 0

@@ -51,14 +51,34 @@ def losses(proba: NDArray[np.float64], labels: NDArray[np.integer], scoring: str
     return np.asarray(((proba**2).sum(axis=1) - 2.0 * own + 1.0) * half)
 
 
-def effective_number(weight: NDArray[np.float64], groups: NDArray[np.integer] | None = None) -> float:
-    """How many rows, or groups, of equal weight these amount to (Kish).
+def effective_number(
+    weight: NDArray[np.float64], labels: NDArray[np.integer], groups: NDArray[np.integer] | None = None
+) -> float:
+    """How many rows, or groups, of equal weight tell as much about a shift of all log odds.
 
-    >>> effective_number(np.array([1.0, 1.0, 0.0])), effective_number(np.ones(4), np.array([0, 0, 1, 1]))
-    (2.0, 2.0)
+    The score of such a shift is a weighted mean of labels minus shares. Weights that have nothing to do with labels add to
+    its variance, and what is left is Kish's number, (sum w)^2 / sum w^2. Weights that undo an uneven choice among classes do
+    not: a thousand hits and a thousand misses, which stand for a million rows, tell half as much as all of these would.
+
+    >>> effective_number(np.array([1.0, 1.0, 0.0]), np.array([0, 1, 1]))
+    2.0
+    >>> effective_number(np.ones(4), np.array([0, 0, 1, 1]), groups=np.array([0, 0, 1, 1]))
+    2.0
+    >>> round(effective_number(np.repeat([1.0, 999.0], 1000), np.repeat([1, 0], 1000)))
+    500501
     """
-    each = weight if groups is None else np.bincount(groups, weight)
-    return float(each.sum() ** 2 / (each**2).sum())
+    weight = weight / weight.max()  # squares neither overflow nor vanish
+    number = kish = _kish(weight)
+    share = np.bincount(labels, weight) / weight.sum()
+    away = 1.0 - 2.0 * share + share @ share  # squared distance of a label from the shares
+    noise = weight**2 @ away[labels]
+    if weight.min() < 1.0 and noise > 0.0:
+        number = float(weight.sum() ** 2 * (share @ away) / noise)
+    return number if groups is None else number * _kish(np.bincount(groups, weight).astype(np.float64)) / kish
+
+
+def _kish(weight: NDArray[np.float64]) -> float:
+    return float(weight.sum() ** 2 / (weight**2).sum())
 
 
 def mean_and_error(
@@ -91,7 +111,6 @@ class Sample(NamedTuple):
 
     rows: NDArray[np.int64]
     weight: NDArray[np.float64]  # of these rows
-    worth: float = 1.0  # how many rows drawn blindly one of them tells as much as, on average
 
 
 def sample_rows(
@@ -103,11 +122,14 @@ def sample_rows(
     million rows with a thousand hits, eight thousand would have eight hits otherwise:
 
     >>> hits = np.arange(1_000_000) < 1000
-    >>> some, weight, worth = sample_rows(np.arange(len(hits)), hits.astype(int), np.ones(len(hits)), 8000, seed=0)
-    >>> len(some), int(hits[some].sum()), round(float(weight[hits[some]].sum() / weight.sum()), 6), round(worth)
-    (8000, 1000, 0.001, 109)
+    >>> some, weight = sample_rows(np.arange(len(hits)), hits.astype(int), np.ones(len(hits)), 8000, seed=0)
+    >>> len(some), int(hits[some].sum()), round(float(weight[hits[some]].sum() / weight.sum()), 6)
+    (8000, 1000, 0.001)
+    >>> round(effective_number(weight, hits[some].astype(int)))
+    875876
     """
-    order = np.random.default_rng(seed).permutation(rows)
+    rng = np.random.default_rng(seed)
+    order = rng.permutation(rows)
     some = order[:most]
     total = np.bincount(labels[order])
     found = np.bincount(labels[some], minlength=len(total))
@@ -119,19 +141,7 @@ def sample_rows(
     by_class = np.argsort(labels[order], kind="stable")
     place = np.empty(len(order), np.int64)  # of a row among those of its class
     place[by_class] = np.arange(len(order)) - np.repeat(np.cumsum(total) - total, total)
-    some = order[place < (np.maximum(found, wanted) - taken)[labels[order]]]
+    some = rng.permutation(order[place < (np.maximum(found, wanted) - taken)[labels[order]]])  # rare ones were at the end
     whole, part = (np.bincount(labels[each], weight[each], len(total)) for each in (order, some))
     factor = np.divide(whole, part, out=np.zeros(len(total)), where=part > 0)
-    worth = _worth(whole / whole.sum(), np.bincount(labels[some], minlength=len(total)))
-    return Sample(some, weight[some] * factor[labels[some]], worth)
-
-
-def _worth(share: NDArray[np.float64], counts: NDArray[np.integer]) -> float:
-    """How many rows drawn blindly tell as much about a shift of all log odds as one row of a sample with these counts.
-
-    That is a ratio of variances. The score of such a shift is a weighted mean of labels minus shares; of n rows drawn
-    blindly its variance is sum_c share_c away_c / n, of a sample by classes sum_c share_c^2 away_c / count_c.
-    """
-    away = 1.0 - 2.0 * share + share @ share  # squared distance of a label from the shares
-    noise = np.divide(share**2 * away, counts, out=np.zeros(len(share)), where=counts > 0)
-    return float(share @ away / noise.sum() / counts.sum())
+    return Sample(some, weight[some] * factor[labels[some]])
