@@ -3,7 +3,8 @@
     python benchmarks/few.py [--rows N,...] [--reps N] > benchmarks/results/few.md
 
 The problems are those the default was made on. Log losses are averages over the labels that a test row might have, in excess
-of the truth's; probabilities are kept 1/(2n) away from 0 and 1, which only matters to the others.
+of the truth's; probabilities are kept 1/(2n) away from 0 and 1, which mostly matters to the others. They get the numbers of
+levels as they are; a column per level makes them no better.
 """
 
 from __future__ import annotations

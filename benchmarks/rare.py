@@ -31,7 +31,7 @@ N_TEST = 40_000
 
 
 def draw(n: int, seed: int) -> Side:
-    """Twelve columns, five of which matter; about four hits in a thousand rows."""
+    """Twelve columns, five of which matter; about nine hits in a thousand rows."""
     rng = np.random.default_rng(seed)
     X = rng.uniform(-1.0, 1.0, (n, 12))
     p = expit(-7.0 + 2.0 * X[:, 0] + 3.0 * (X[:, 1] > 0.7) + 2.0 * X[:, 2] * X[:, 3] - np.sin(3.0 * X[:, 4]))

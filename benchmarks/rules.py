@@ -311,7 +311,7 @@ def main() -> None:
         real += [run(name, task) for name, task in real_tasks(rep)]
     signal = [run for run in runs if run[0] != "nothing"]  # where there is no signal, the oracle is the base rate
     print(
-        f"{options.reps} repetitions of {len(DEVELOPMENT)} problems with {options.rows} rows and {N_TEST} test rows, and of "
+        f"{options.reps} repetitions of {len({name for name, _, _ in signal})} problems with {options.rows} rows and {N_TEST} test rows, and of "
         f"{len({name for name, _, _ in real})} data sets of scikit-learn; {TREES} trees."
     )
     print("Ratio to the single candidate that is best on the test rows, uncalibrated; below 1 is better than it.")

@@ -399,6 +399,20 @@ def test_standard_errors_are_the_spread_over_draws():
         assert np.mean([getattr(f, f"{name}_error") for f in found]) == pytest.approx(spread, rel=0.2)
 
 
+def test_standard_errors_are_the_spread_over_draws_that_are_weighted_by_class():
+    """As those of a prior are: one hit in fifty misses, of a sample with as many of both."""
+
+    def weighted(seed):
+        p, y = draw(1000, seed)
+        odds = 0.02 * p / (0.02 * p + 0.98 * (1 - p))
+        return reliability(odds, y, np.where(y == 1, 0.02, 0.98))
+
+    found = [weighted(seed) for seed in range(150)]
+    for name in ("slope", "intercept"):
+        spread = np.std([getattr(f, name) for f in found])
+        assert np.mean([getattr(f, f"{name}_error") for f in found]) == pytest.approx(spread, rel=0.3)
+
+
 @given(rows, st.integers(1, 12))
 def test_reliability_is_finite_for_any_rows(drawn, bins):
     p, y, w = map(np.array, drawn)

@@ -71,7 +71,7 @@ class KernelForestClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         the first two, or is "best" if all of the above are fixed.
     scoring : "log_loss" or "brier"
         The out-of-bag score by which everything is chosen. On average they end equally near the truth; where hits are rare,
-        the log loss did better, where there is little noise the Brier score (benchmarks/scoring.py).
+        the log loss did better (benchmarks/scoring.py).
     calibration : "auto", None, "sigmoid", "isotonic", "beta" or "venn-abers"
         A map from out-of-bag probabilities to better ones, applied to all predictions. "auto" is a sigmoid unless
         cross-fitted out-of-bag scores speak against it, or a more flexible map if they clearly speak for it; it leaves a
