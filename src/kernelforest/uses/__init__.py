@@ -1,0 +1,12 @@
+"""What a kernel is good for besides probabilities: a map of the rows, outliers, prototypes, missing values.
+
+Each begins with a `ForestKernel`, of our forest or of any other, works on new rows as on training rows, and never holds more
+than a block of the kernel.
+"""
+
+from kernelforest.uses.imputing import impute
+from kernelforest.uses.mapping import KernelMap, map_rows
+from kernelforest.uses.outlying import outliers
+from kernelforest.uses.prototypes import Prototypes, prototypes
+
+__all__ = ["KernelMap", "Prototypes", "impute", "map_rows", "outliers", "prototypes"]

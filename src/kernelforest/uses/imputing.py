@@ -1,0 +1,156 @@
+"""Missing values: a table with gaps enters; the same table leaves, with what similar training rows have there.
+
+A number is the average of the training rows that have one, weighted by their similarity; a level is the one with the most
+similarity behind it. After Breiman and Cutler, but our forests take missing values as they are, so nothing has to be guessed
+before the forest is grown, and new rows are filled like training rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kernelforest.data import is_frame, is_missing
+from kernelforest.kernel import ForestKernel
+from kernelforest.kernel.grids import is_categorical
+from kernelforest.kernel.points import read_rows
+from kernelforest.kernel.training import Training, take_rows
+
+_AT_ONCE = 32  # columns of values that are averaged together
+
+
+def impute(kernel: ForestKernel, X: Any) -> Any:
+    """Fill the gaps of a table by what similar training rows have there.
+
+    What the forest was grown to predict decides what is similar: columns that have nothing to do with it are filled by
+    little more than their mean.
+
+    Parameters
+    ----------
+    kernel : ForestKernel
+        For instance `model.kernel_`; of other libraries' forests, those that were fitted on tables of numbers.
+    X : table
+        Rows with the columns of training: the training rows themselves, or new ones.
+
+    Returns
+    -------
+    array or data frame
+        A copy of X, of its kind; of a list of rows, an array. A column without any value in training keeps its gaps.
+
+    Examples
+    --------
+    >>> from kernelforest.estimators import KernelForestClassifier
+    >>> X, y = [[0.0, 5.0], [0.1, 5.0], [0.2, None], [0.9, 7.0], [1.0, 7.0], [1.1, None]], [0, 0, 0, 1, 1, 1]
+    >>> model = KernelForestClassifier.untuned(50, random_state=0).fit(X, y)
+    >>> impute(model.kernel_, X)[:, 1].astype(float).round(1).tolist()
+    [5.0, 5.0, 5.6, 7.0, 7.0, 6.8]
+
+    """
+    training = kernel._training
+    if training.forest is None and is_categorical(training).any():
+        raise ValueError("columns that hold no numbers can only be filled by forests of this package: fit one on this table")
+    table = np.asarray(X, dtype=object) if isinstance(X, list | tuple) else X
+    matrix = read_rows(training, table)
+    gaps = np.isnan(matrix) & _gaps(table)
+    rows = np.flatnonzero(gaps.any(axis=1))
+    if not len(rows):
+        return _copy(table)
+    some = take_rows(table, rows)
+    for j, values in _guesses(kernel, training, some, np.flatnonzero(gaps.any(axis=0))):
+        matrix[rows, j] = np.where(gaps[rows, j], values, matrix[rows, j])
+    return _filled(training, table, matrix, gaps & ~np.isnan(matrix))
+
+
+def _guesses(
+    kernel: ForestKernel, training: Training, some: Any, columns: NDArray[np.intp]
+) -> Iterator[tuple[int, NDArray[np.float64]]]:
+    """What similar rows have in each of the columns: averages of numbers, the heaviest of levels; NaN if nobody has any."""
+    known, weight = training.matrix(), training.row_weights
+    levels = is_categorical(training)
+    numbers = columns[~levels[columns]]
+    for first in range(0, len(numbers), _AT_ONCE):
+        chosen = numbers[first : first + _AT_ONCE]
+        there = np.isfinite(known[:, chosen])
+        centre = _means(known[:, chosen], there, weight)
+        apart = np.where(there, known[:, chosen] - centre, 0.0)  # around the mean, so that large numbers keep their digits
+        sums, shares = np.split(kernel.average(some, np.hstack((apart, there)), **_PLAIN), 2, axis=1)
+        found = centre + np.divide(sums, shares, out=np.zeros_like(sums), where=shares > 0.0)
+        yield from zip(chosen.tolist(), found.T, strict=True)
+    for j in columns[levels[columns]].tolist():
+        there = np.flatnonzero(~np.isnan(known[:, j]))
+        if not len(there):
+            continue
+        places = known[there, j].astype(np.int64)
+        own = np.zeros((len(known), int(places.max()) + 1))
+        own[there, places] = 1.0
+        shares = kernel.average(some, own, **_PLAIN)
+        shares[shares.sum(axis=1) == 0.0] = weight @ own
+        yield j, shares.argmax(axis=1).astype(np.float64)
+
+
+_PLAIN = {"aggregate": "proximity", "fill": "all"}  # weights that are similarities
+
+
+def _means(known: NDArray[np.float64], there: NDArray[np.bool_], weight: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Weighted means of what is known in each column; NaN if nothing is."""
+    mass = weight @ there
+    total = weight @ np.where(there, known, 0.0)
+    return np.asarray(np.divide(total, mass, out=np.full(known.shape[1], np.nan), where=mass > 0.0))
+
+
+def _gaps(table: Any) -> NDArray[np.bool_]:
+    """Where a table has no value: a level that training did not see is one."""
+    if is_frame(table):
+        return np.column_stack([is_missing(np.asarray(table[c].to_list(), dtype=object)) for c in table.columns])
+    return is_missing(np.asarray(table))
+
+
+def _filled(training: Training, table: Any, matrix: NDArray[np.float64], new: NDArray[np.bool_]) -> Any:
+    """A copy of a table with the numbers of a matrix where they are new, shown as the table has them."""
+    columns = np.flatnonzero(new.any(axis=0)).tolist()
+    if not is_frame(table):
+        out = _copy(table)
+        for j in columns:
+            out[new[:, j], j] = _shown(training, j, matrix[new[:, j], j])
+        return out
+    out = _copy(table)
+    for j in columns:
+        name, gaps = table.columns[j], new[:, j]
+        if not hasattr(table, "iloc"):
+            out = out.with_columns(_polars(table[name], gaps, _shown(training, j, matrix[gaps, j])))
+            continue
+        values = np.asarray(table[name].to_list(), dtype=object)
+        values[gaps] = _shown(training, j, matrix[gaps, j])
+        out[name] = _like(table[name], values)
+    return out
+
+
+def _copy(table: Any) -> Any:
+    """A table that may be changed."""
+    if is_frame(table):
+        return table.copy() if hasattr(table, "iloc") else table.clone()
+    return np.array(table)
+
+
+def _shown(training: Training, j: int, numbers: NDArray[np.float64]) -> NDArray[Any]:
+    return np.asarray(numbers if training.show is None else training.show(j, numbers))
+
+
+def _like(column: Any, values: NDArray[Any]) -> Any:
+    """Values as a pandas column of the same type; whole numbers become fractions."""
+    if getattr(column.dtype, "kind", "O") in "iufb":
+        return values.astype(np.float64)
+    return type(column)(values, index=column.index, name=column.name).astype(column.dtype)
+
+
+def _polars(column: Any, gaps: NDArray[np.bool_], values: NDArray[Any]) -> Any:
+    """A polars column with values in its gaps, of the same type; whole numbers become fractions."""
+    import polars
+
+    if column.dtype.is_integer() or column.dtype == polars.Boolean:
+        column = column.cast(polars.Float64)
+    found = polars.Series(column.name, values.tolist() if values.dtype == object else values).cast(column.dtype)
+    return column.scatter(np.flatnonzero(gaps), found)
