@@ -12,6 +12,7 @@ from kernelforest.displays.kernel import (
     ProfileDisplay,
     VotingPointsDisplay,
 )
+from kernelforest.displays.maps import MapDisplay
 from kernelforest.displays.probabilities import ReliabilityDisplay, SharpnessDisplay
 from kernelforest.displays.tuning import BandwidthPathDisplay, SurfaceDisplay
 
@@ -20,6 +21,7 @@ __all__ = [
     "DerivativeImportanceDisplay",
     "DerivativesDisplay",
     "LevelSetsDisplay",
+    "MapDisplay",
     "ProfileDisplay",
     "ReliabilityDisplay",
     "SharpnessDisplay",
