@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import io
 import pickle
+import re
 import subprocess
 import sys
 import warnings
 from concurrent.futures import ThreadPoolExecutor
 from datetime import date, datetime, time, timedelta
+from html import unescape
 from threading import Barrier
 
 import joblib
+import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -35,7 +38,10 @@ from kernelforest.cli import main
 from kernelforest.datasets import DatasetUnavailable, load_dataset
 from kernelforest.displays import (
     BandwidthPathDisplay,
+    DerivativeImportanceDisplay,
+    DerivativesDisplay,
     LevelSetsDisplay,
+    ProfileDisplay,
     ReliabilityDisplay,
     SharpnessDisplay,
     SurfaceDisplay,
@@ -54,6 +60,12 @@ RNG = np.random.default_rng(0)
 X = RNG.normal(size=(150, 3))
 Y = (X[:, 0] + RNG.normal(size=150) > 0).astype(int)
 NEW = RNG.normal(size=(40, 3))
+
+
+@pytest.fixture(autouse=True)
+def _close():
+    yield
+    plt.close("all")
 
 
 def small(**parameters):
@@ -910,3 +922,69 @@ def test_every_warning_names_the_line_of_the_user():
         with pytest.warns(UserWarning, match="rows were drawn by every tree") as caught:
             ask()
         assert caught[0].filename == __file__
+
+
+def svg_of(display):
+    """A picture as text, in which words are words."""
+    file = io.BytesIO()
+    with plt.rc_context({"svg.fonttype": "none"}):
+        display.figure_.savefig(file, format="svg")
+    return " ".join(unescape(re.sub(r"<[^>]*>", "", file.getvalue().decode())).split())
+
+
+def test_rows_at_infinity_have_no_place_on_a_picture():
+    far = X.copy()
+    far[::3, 0], far[1, 0], far[2, 1] = np.inf, -np.inf, np.inf
+    kernel = small(leaf_size=50).fit(far, Y).kernel_
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        shown = [VotingPointsDisplay.from_kernel(kernel, far[i], features=(0, 1)).plot() for i in (0, 4)]
+        level = [LevelSetsDisplay.from_kernel(kernel, far[i], (0, 1)).plot() for i in (0, 4)]
+        for display in (*shown, *level):
+            display.figure_.canvas.draw()
+    titles = [display.ax_.get_title() for display in shown]
+    assert all("of it is not drawn" in title and "a value is missing or infinite" in title for title in titles)
+    assert ["x0 is not drawn: a value is missing or infinite" in title for title in titles] == [True, False]
+    assert [display.ax_.get_title() for display in level] == ["x0 is not drawn: a value is missing or infinite", ""]
+    drawn = sum(len(dots.get_offsets()) for dots in shown[0].ax_.collections)
+    assert drawn == np.isfinite(far[:, :2]).all(axis=1).sum()
+
+
+def test_dollars_are_no_formulas():
+    names, level = ["US$ to A$", "$x_{", "$long name of a column$ over two lines"], np.where(X[:, 0] > 0, "$a$", "$^$")
+    frame = pd.DataFrame(X, columns=names).assign(**{"kind $_$": level})
+    model = KernelForestClassifier.untuned(20, random_state=0).fit(frame, np.array(["$no$", "1$ \\$2"])[Y])
+    kernel, row = model.kernel_, frame[3:4]
+    pictures = {
+        VotingPointsDisplay.from_kernel(kernel, row, features=(names[0], "kind $_$")): [names[0], "y = 1$ \\$2", "$^$"],
+        ProfileDisplay.from_kernel(kernel, row, names[0]): [f"added to {names[0]} ="],
+        DerivativesDisplay.from_kernel(kernel, row): [*names[:2], "$long name of a column$ over"],
+        DerivativeImportanceDisplay.from_kernel(kernel): names[:2],
+        LevelSetsDisplay.from_kernel(kernel, row, names[:2]): names[:2],
+        ReliabilityDisplay.from_model(model): ["probability of class 1$ \\$2"],
+        SharpnessDisplay.from_model(model, "$no$"): ["probability of class $no$"],
+    }
+    for display, words in pictures.items():
+        written = svg_of(display.plot())
+        assert all(some in written for some in words)
+
+
+@pytest.mark.parametrize("constant", [0.0, 3.0, -1e20, pd.Timestamp("2024-01-01")])
+def test_a_constant_column_has_level_sets(constant):
+    frame = pd.DataFrame({"same": constant, "a": X[:, 0], "also": 1.0, "b": X[:, 0] > 0})
+    kernel = small().fit(frame, Y).kernel_
+    shown = LevelSetsDisplay.from_kernel(kernel, frame[:1], ("same", "a")).plot()
+    middle = kernel._training.matrix()[0, 0]
+    assert shown.sets.x[0] < middle < shown.sets.x[-1]
+    shown.figure_.canvas.draw()
+    for made in (LevelSetsDisplay.from_kernel(kernel, frame[:1]).sets.names, kernel.explain(frame[:1]).narrowest):
+        assert set(made) <= {"a", "b"}
+    still = small().fit(frame.assign(b=2.0), Y).kernel_
+    assert LevelSetsDisplay.from_kernel(still, frame[:1]).sets.names == ("a", "same")
+
+
+def test_a_duration_is_said_in_days():
+    frame = pd.DataFrame({"dur": pd.to_timedelta(np.arange(150) - 75, "h"), "a": X[:, 0]})
+    kernel = small().fit(frame, np.arange(150) > 70).kernel_
+    shown = ProfileDisplay.from_kernel(kernel, frame[74:75], "dur").plot()
+    assert shown.ax_.get_xlabel() == "h in days, added to dur = -0.04167 days"

@@ -1,4 +1,4 @@
-"""What all pictures share: colours, and axes to draw on.
+"""What all pictures share: colours, words, and axes to draw on.
 
 Colours are those of Okabe and Ito, which the colour-blind can tell apart; shapes or brightness repeat what they say, for
 print without colour.
@@ -47,6 +47,15 @@ def star(ax: Any, x: float, y: float, label: str, colour: str = "black") -> None
     """Mark one point, to be seen on any ground."""
     look = {"linestyle": "none", "marker": "*", "markersize": 14.0, "markeredgecolor": "black", "markeredgewidth": 0.8}
     ax.plot([x], [y], color=colour, zorder=6, label=label, **look)
+
+
+def plain(words: Any) -> str:
+    r"""Words of a user, to be written as they are: between two dollar signs matplotlib would read a formula.
+
+    >>> plain("US$ to A$")
+    'US\\$ to A\\$'
+    """
+    return str(words).replace("$", r"\$")
 
 
 def spread(heights: NDArray[np.float64], gap: float) -> NDArray[np.float64]:

@@ -10,7 +10,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelforest.displays.canvas import BESIDE, BLUE, COLOURS, ORANGE, axes
+from kernelforest.displays.canvas import BESIDE, BLUE, COLOURS, ORANGE, axes, plain
 from kernelforest.displays.scales import Scale
 from kernelforest.kernel import ForestKernel
 from kernelforest.kernel.explain import VotingPoints, check_mass, narrowest_features
@@ -20,6 +20,7 @@ from kernelforest.kernel.shape import DerivativeImportance, Derivatives, LevelSe
 
 _MARKERS = (("o", np.pi / 4), ("s", 1.0), ("^", 0.5), ("D", 1.0), ("v", 0.5))  # and their area, in squares of their width
 _LONG = 28  # letters of a name on one line
+_NO_PLACE = "a value is missing or infinite"  # and so on no axis
 _LARGEST, _ALL = 500.0, 4000.0  # square points: most for one row, and for all rows together
 
 
@@ -100,16 +101,16 @@ class VotingPointsDisplay:
         line = np.minimum(0.5, 0.1 * np.sqrt(size))  # the outline must not be all that is seen of a light row
         scales = [Scale.of(points.names[j], points.show, j) for j in self.features]
         where, label = _placed(scales, points.features[:, list(self.features)]), points.label
-        known = ~np.isnan(where).any(axis=1)  # a missing value has no place on an axis
+        known = np.isfinite(where).all(axis=1)
         where, label, size, line = where[known], label[known], size[known], line[known]
-        others = _placed(scales, self.others[~np.isnan(self.others).any(axis=1)])
+        others = _placed(scales, self.others[np.isfinite(self.others).all(axis=1)])
         ax.scatter(*others.T, s=2.5, c="#BBBBBB", linewidths=0, zorder=1, label="no weight")
         look: dict[str, Any]
         if self.classes:
             for number, name in enumerate(self.classes):
                 mine = np.array([own == name for own in label.tolist()], dtype=bool)
                 marker, filled = _MARKERS[number % len(_MARKERS)]
-                look = {"color": COLOURS[number % len(COLOURS)], "marker": marker, "label": f"y = {name}"}
+                look = {"color": COLOURS[number % len(COLOURS)], "marker": marker, "label": f"y = {plain(name)}"}
                 ax.scatter(*where[mine].T, **({"s": size[mine] / filled, "linewidths": line[mine]} | look | style))
         else:
             told = label.ndim == 1 and not np.isnan(label).any()
@@ -119,16 +120,16 @@ class VotingPointsDisplay:
             )
             if told:
                 ax.figure.colorbar(drawn, ax=ax, label="y")
-        _cross(ax, *_placed(scales, points.x0[None, list(self.features)])[0])
+        marked = _cross(ax, *_placed(scales, points.x0[None, list(self.features)])[0])
         drawn_numbers = np.vstack([points.features[:, list(self.features)], self.others])
         for scale, axis, numbers in zip(scales, (ax.xaxis, ax.yaxis), drawn_numbers.T, strict=True):
             scale.label(axis, numbers)
         title = f"{points.heaviest(self.mass):,} of {points.n_rows:,} rows hold {100 * self.mass:g} % of the weight"
         if not known.all():
             hidden = points.weight[~known].sum() / points.weight.sum()
-            title += f"\n{100 * hidden:.0f} % of it is not drawn ({(~known).sum():,} rows): a value is missing"
-        if np.isnan(points.x0[list(self.features)]).any():
-            title += "\nx0 is not drawn: a value is missing"
+            title += f"\n{100 * hidden:.0f} % of it is not drawn ({(~known).sum():,} rows): {_NO_PLACE}"
+        if not marked:
+            title += f"\nx0 is not drawn: {_NO_PLACE}"
         ax.set_title(title)
         if legend:
             box = ax.legend(**(BESIDE if self.classes else {"loc": "best"}))  # a colour bar is where it would be
@@ -172,7 +173,7 @@ class ProfileDisplay:
         ax.set_ylim(0.0, 1.05)
         ax.set_xlim(ends[0], ends[-1])
         days = " in days" if scale.unit > 1.0 else ""
-        ax.set_xlabel(f"h{days}, added to {self.profile.feature} = {scale.say(self.profile.x0)}")
+        ax.set_xlabel(f"h{days}, added to {plain(self.profile.feature)} = {scale.say(self.profile.x0)}")
         ax.set_ylabel("K(x0 + h, x0)")
         self.ax_, self.figure_ = ax, ax.figure
         return self
@@ -309,7 +310,8 @@ class LevelSetsDisplay:
         filled = ax.contourf(x, y, k, **({"levels": steps, "cmap": "cividis"} | kw))
         if k.min() < k.max():  # lines are not for a kernel that is the same everywhere
             ax.contour(x, y, k, levels=filled.levels, colors="white", linewidths=0.5)
-        _cross(ax, *_placed(scales, self.sets.x0[None])[0])
+        if not _cross(ax, *_placed(scales, self.sets.x0[None])[0]):
+            ax.set_title(f"x0 is not drawn: {_NO_PLACE}", fontsize="medium")
         ax.figure.colorbar(filled, ax=ax, label="K")
         scales[0].label(ax.xaxis, self.sets.x)
         scales[1].label(ax.yaxis, self.sets.y)
@@ -334,21 +336,23 @@ def _pair(names: tuple[str, ...], features: Any) -> tuple[int, int]:
 
 
 def _default_pair(kernel: ForestKernel, x0: Any) -> tuple[Any, ...]:
-    """The two features in which the kernel is narrowest, filled up with the first ones."""
+    """The two features in which the kernel is narrowest, filled up with the first ones, such as vary before others."""
     names = kernel._training.names
     if len(names) < 2:
         raise ValueError(f"a picture of two features needs two, but the forest has only {names[0]!r}")
     numeric = [name for name, level in zip(names, is_categorical(kernel._training, x0), strict=True) if not level]
-    return tuple(dict.fromkeys([*narrowest_features(kernel, x0)[:2], *numeric, *names]))[:2]
+    varied = [name for name in numeric if kernel._steps[names.index(name)] > 0]
+    return tuple(dict.fromkeys([*narrowest_features(kernel, x0)[:2], *varied, *numeric, *names]))[:2]
 
 
-def _cross(ax: Any, x: float, y: float) -> None:
-    """Mark x0 in black on white, to be seen on any ground; not if one of its values is missing."""
+def _cross(ax: Any, x: float, y: float) -> bool:
+    """Mark x0 in black on white, to be seen on any ground; whether it has a place on both axes."""
     if not np.isfinite([x, y]).all():
-        return
+        return False
     look: dict[str, Any] = {"linestyle": "none", "marker": "x", "clip_on": False}  # x0 may be at the border
     ax.plot([x], [y], color="white", markersize=13.0, markeredgewidth=5.0, zorder=4, **look)
     ax.plot([x], [y], color="black", markersize=11.0, markeredgewidth=2.2, zorder=5, label="x0", **look)
+    return True
 
 
 def _size_of_list(n: int) -> tuple[float, float]:
@@ -365,7 +369,7 @@ def _largest(size: NDArray[np.float64], most: int) -> NDArray[np.intp]:
 
 def _list_features(ax: Any, order: NDArray[np.intp], names: tuple[str, ...]) -> None:
     """Name the lines of a picture, the first one on top, and leave room between the numbers below."""
-    ax.set_yticks(range(len(order)), [wrapped(names[j], _LONG) for j in order])
+    ax.set_yticks(range(len(order)), [plain(wrapped(names[j], _LONG)) for j in order])
     ax.locator_params(axis="x", nbins=6)
     ax.set_ylim(len(order) - 0.4, -0.6)
     if len(order) < len(names):

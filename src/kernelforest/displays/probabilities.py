@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from kernelforest.displays.canvas import BLUE, SKY, axes
+from kernelforest.displays.canvas import BLUE, SKY, axes, plain
 from kernelforest.frames import as_table
 from kernelforest.reliability import Reliability, read_bins, read_probabilities, reliability
 
@@ -206,7 +206,7 @@ def _histogram(p: Floats, weight: Floats, bins: int) -> tuple[Floats, Floats]:
 
 
 def _name_of_probability(name: str, out_of_bag: bool) -> str:
-    return ("out-of-bag " if out_of_bag else "") + "probability" + (f" of class {name}" if name else "")
+    return ("out-of-bag " if out_of_bag else "") + "probability" + (f" of class {plain(name)}" if name else "")
 
 
 def _with_error(value: float, error: float) -> str:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from kernelforest.displays.canvas import plain
 from kernelforest.kernel.training import Show
 
 Floats = NDArray[np.float64]
@@ -51,6 +52,8 @@ class Scale:
 
     def say(self, number: float) -> str:
         """One number in words."""
+        if self.kind == "m":
+            return f"{number / DAY:.4g} days"
         if self.show is None or self.kind == "f":
             return f"{number:.4g}"
         shown = self.show(np.array([number]))[0]
@@ -58,7 +61,7 @@ class Scale:
 
     def label(self, axis: Any, numbers: Floats) -> None:
         """Name an axis of matplotlib and its ticks, on which these numbers are."""
-        axis.set_label_text(f"{self.name} (days)" if self.kind == "m" else self.name)
+        axis.set_label_text(plain(f"{self.name} (days)" if self.kind == "m" else self.name))
         if self.kind == "M":
             dates: Any = import_module("matplotlib.dates")
             locator = dates.AutoDateLocator(maxticks=7)
@@ -69,4 +72,4 @@ class Scale:
             some = levels[:: -(-len(levels) // _MOST_LEVELS) or 1]
             names = [shorten(str(level), _LONG, placeholder="...") for level in self.show(some)]
             upright = axis.axis_name == "x" and sum(map(len, names)) > 3 * _LONG
-            axis.set_ticks(some, names, **({"rotation": "vertical"} if upright else {}))
+            axis.set_ticks(some, [plain(name) for name in names], **({"rotation": "vertical"} if upright else {}))

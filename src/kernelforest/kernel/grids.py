@@ -113,7 +113,9 @@ def _span(training: Training, j: int, n_points: int) -> NDArray[np.float64]:
     column = next(column for number, column in enumerate(_columns(training)) if number == j)
     if not len(column):
         raise ValueError(f"grid must be given: feature {training.names[j]!r} has no finite value in training")
-    return np.linspace(column.min(), column.max(), n_points)
+    low, high = column.min(), column.max()
+    margin = max(0.5, 1e-5 * abs(low)) if low == high else 0.0  # of a constant; hours, if it is a date
+    return np.linspace(low - margin, high + margin, n_points)
 
 
 def _columns(training: Training) -> Iterator[NDArray[np.float64]]:
