@@ -988,3 +988,23 @@ def test_a_duration_is_said_in_days():
     kernel = small().fit(frame, np.arange(150) > 70).kernel_
     shown = ProfileDisplay.from_kernel(kernel, frame[74:75], "dur").plot()
     assert shown.ax_.get_xlabel() == "h in days, added to dur = -0.04167 days"
+
+
+def test_steps_that_name_features_are_taken_by_name():
+    frame = pd.DataFrame(X, columns=list("abc"))
+    kernel, row = small().fit(frame, Y).kernel_, frame[:1]
+    steps = pd.Series({"c": 3.0, "a": 1.0, "b": 2.0})
+    np.testing.assert_array_equal(kernel.derivatives(row, h=steps).h, [1.0, 2.0, 3.0])
+    np.testing.assert_array_equal(kernel.derivatives(row, h=steps.reset_index(drop=True)).h, [3.0, 1.0, 2.0])
+    with pytest.raises(ValueError, match="h must name features of training, got 'z'"):
+        kernel.derivatives(row, h=steps.rename({"a": "z"}))
+    with pytest.raises(ValueError, match="h must name every feature once, got 'b' 0 times"):
+        kernel.derivatives(row, h=steps.drop("b"))
+
+
+def test_a_point_may_be_a_series_of_polars():
+    kernel = small().fit(X, Y).kernel_
+    assert str(kernel.explain(pl.Series(X[0]))) == str(kernel.explain(X[0]))
+    gap = [None, *X[0, 1:].tolist()]
+    assert str(kernel.explain(pl.Series(gap))) == str(kernel.explain(gap))
+    np.testing.assert_array_equal(kernel.derivatives(pl.Series(X[0])).right, kernel.derivatives(X[0]).right)

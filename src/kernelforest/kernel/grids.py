@@ -31,6 +31,7 @@ def read_steps(training: Training, h: Any) -> NDArray[np.float64]:
     counted = getattr(getattr(h, "dtype", None), "kind", "") == "m"  # an array of durations, or one of numpy's
     if p > 1 and np.ndim(h) == 0 and (counted or isinstance(h, timedelta)):
         raise ValueError(f"{law}, got {h!r} for all of them")
+    h = _by_name(training.names, h)
     if counted:
         h = np.asarray(h) / np.timedelta64(1, "us")
     try:
@@ -44,6 +45,19 @@ def read_steps(training: Training, h: Any) -> NDArray[np.float64]:
     if wrong.any():
         raise ValueError(f"h must be finite and > 0, got {steps[wrong].ravel()[0]}")
     return np.broadcast_to(steps, (p,)).copy()
+
+
+def _by_name(names: tuple[str, ...], h: Any) -> Any:
+    """Steps of a pandas series that names features, in the order of the features; others as they are."""
+    labels = list(h.index) if hasattr(h, "iloc") and h.ndim == 1 else []
+    if not labels or not all(isinstance(label, str) for label in labels):
+        return h
+    for name in dict.fromkeys([*labels, *names]):
+        if name not in names:
+            raise ValueError(f"h must name features of training, got {name!r}")
+        if labels.count(name) != 1:
+            raise ValueError(f"h must name every feature once, got {name!r} {labels.count(name)} times")
+    return h[list(names)]
 
 
 def _microseconds(step: Any) -> Any:

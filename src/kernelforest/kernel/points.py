@@ -22,7 +22,7 @@ def as_rows(x0: Any, frame: Any = None) -> tuple[Any, bool]:
         raise TypeError(f"x0 must be dense, got a sparse {type(x0).__name__}; call x0.toarray()")
     if is_frame(x0):
         return x0, False
-    if hasattr(x0, "to_frame"):  # a row taken out of a pandas frame
+    if hasattr(x0, "iloc"):  # a row taken out of a pandas frame
         return _typed(x0.to_frame().T.infer_objects(), frame), True
     if isinstance(x0, list | tuple):
         flat = len(x0) > 0 and all(np.ndim(v) == 0 for v in x0)
