@@ -969,6 +969,20 @@ def test_dollars_are_no_formulas():
         assert all(some in written for some in words)
 
 
+def test_missing_values_of_pandas_in_arrays_and_lists_are_missing():
+    frame = pd.DataFrame({"a": (10 * X[:, 0]).astype(int), "b": X[:, 1] > 0}).astype({"a": "Int64", "b": "boolean"})
+    frame.loc[::7, "a"], frame.loc[3, "b"] = pd.NA, pd.NA
+    floats, array = frame.astype(float).to_numpy(), frame.to_numpy()
+    expected = small().fit(floats, Y)
+    for table in (array, array.tolist()):
+        model = small().fit(table, Y)
+        np.testing.assert_array_equal(model.predict_proba(table), expected.predict_proba(floats))
+        np.testing.assert_array_equal(model.predict_proba([[pd.NA, True]]), expected.predict_proba([[np.nan, 1.0]]))
+        assert str(model.kernel_.explain([pd.NA, True])) == str(expected.kernel_.explain([np.nan, 1.0]))
+    with pytest.raises(ValueError, match="name columns of text in categorical_features"):
+        expected.predict_proba([[pd.NA, "a"]])
+
+
 @pytest.mark.parametrize("constant", [0.0, 3.0, -1e20, pd.Timestamp("2024-01-01")])
 def test_a_constant_column_has_level_sets(constant):
     frame = pd.DataFrame({"same": constant, "a": X[:, 0], "also": 1.0, "b": X[:, 0] > 0})
@@ -1002,9 +1016,27 @@ def test_steps_that_name_features_are_taken_by_name():
         kernel.derivatives(row, h=steps.drop("b"))
 
 
+def test_complex_numbers_beside_text_are_refused():
+    frame = pd.DataFrame({"z": X[:, 0] + 1j, "word": np.where(Y, "a", "b")})
+    with pytest.raises(ValueError, match="column 'z' of X must hold real numbers, got dtype complex128"):
+        small().fit(frame, Y)
+
+
 def test_a_point_may_be_a_series_of_polars():
     kernel = small().fit(X, Y).kernel_
     assert str(kernel.explain(pl.Series(X[0]))) == str(kernel.explain(X[0]))
     gap = [None, *X[0, 1:].tolist()]
     assert str(kernel.explain(pl.Series(gap))) == str(kernel.explain(gap))
     np.testing.assert_array_equal(kernel.derivatives(pl.Series(X[0])).right, kernel.derivatives(X[0]).right)
+
+
+def test_sparse_columns_of_a_frame_are_refused_in_predict_as_in_fit():
+    frame = pd.DataFrame({"x": X[:, 0]})
+    with pytest.raises(TypeError, match=r"got sparse columns; call X\.sparse\.to_dense\(\)"):
+        small().fit(frame, Y).predict_proba(frame.astype("Sparse[float]"))
+
+
+@pytest.mark.parametrize("days", [list(DAYS), [when.date() for when in DAYS]], ids=["times", "dates"])
+def test_a_row_of_dates_is_no_table(days):
+    with pytest.raises(ValueError, match=r"X must be a table with two dimensions, got shape \(150,\)"):
+        small().fit(days, Y)

@@ -106,8 +106,6 @@ def read_schema(X: Any, categorical_features: Any = "from_dtype") -> Schema:
         twice = sorted({name for name in names if names.count(name) > 1}) if len(set(names)) < len(names) else []
         if twice:
             raise ValueError(f"X must have distinct column names, got {twice} more than once")
-        if any(str(X[c].dtype).startswith("Sparse") for c in X.columns):
-            raise TypeError("X must be dense, got sparse columns; call X.sparse.to_dense() if it fits in memory")
     elif isinstance(categorical_features, str) or categorical_features is None:
         names = ()  # all numbers: their count does not matter here
     else:
@@ -139,6 +137,8 @@ def _check_container(X: Any) -> None:
         raise TypeError(f"X must be an array or a data frame, got a {type(X).__name__} of Arrow; call X.to_pandas()")
     if is_frame(X) and not len(X.columns):
         raise ValueError(f"X must have at least one column, got shape {X.shape}")
+    if is_frame(X) and any(str(kind).startswith("Sparse") for kind in X.dtypes):
+        raise TypeError("X must be dense, got sparse columns; call X.sparse.to_dense() if it fits in memory")
 
 
 def unmasked(X: Any) -> Any:
@@ -172,6 +172,9 @@ def _numbers(X: Any) -> NDArray[np.floating]:
     try:
         out = check_array(X, dtype=(np.float64, np.float32), ensure_all_finite=False, input_name="X")
     except (TypeError, ValueError) as error:
+        if "NAType" in str(error):  # what pandas has for missing is no number to numpy
+            table = np.asarray(X, dtype=object)
+            return _numbers(np.where(is_missing(table), np.nan, table))
         if any(words in str(error) for words in _NO_NUMBERS):
             kind = TypeError if isinstance(error, TypeError) else ValueError
             raise kind(f"X must hold numbers; name columns of text in categorical_features ({error})") from None
@@ -229,10 +232,12 @@ def _column_of_numbers(column: Any, number: int) -> NDArray[np.float64]:
     if values.dtype.kind in "mM":
         microseconds = values.astype(f"{values.dtype.kind}8[us]").astype(np.int64)  # whatever the unit of the table
         return np.where(np.isnat(values), np.nan, microseconds.astype(np.float64))
+    name = getattr(column, "name", number)
+    if values.dtype.kind == "c":
+        raise ValueError(f"column {name!r} of X must hold real numbers, got dtype {values.dtype}")
     if values.ndim == 1:
         with suppress(TypeError, ValueError):
             return np.asarray(values, dtype=np.float64)
-    name = getattr(column, "name", number)
     raise ValueError(
         f"column {name!r} of X must hold numbers, got dtype {values.dtype}; if it is categorical, fit with its name in "
         "categorical_features"
@@ -265,9 +270,9 @@ def _kinds_of_moments(X: Any) -> list[str]:
         table = np.asarray(X, dtype=object) if isinstance(X, list | tuple) else X
     except ValueError:  # rows of different lengths
         return []
-    if not isinstance(table, np.ndarray) or table.ndim != 2 or table.dtype.kind not in "mMO":
+    if not isinstance(table, np.ndarray) or table.ndim not in (1, 2) or table.dtype.kind not in "mMO":
         return []
-    return [_kind_of_moments(column) for column in table.T]
+    return [_kind_of_moments(column) for column in np.atleast_2d(table.T)]  # one dimension is refused when it is read
 
 
 def _kind_of_moments(column: Any) -> str:
