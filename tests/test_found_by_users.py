@@ -21,6 +21,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 import sklearn
+from matplotlib.dates import num2date
 from scipy.spatial.distance import squareform
 from sklearn.cluster import DBSCAN
 from sklearn.datasets import load_iris, load_wine
@@ -997,6 +998,53 @@ def test_a_constant_column_has_level_sets(constant):
     assert LevelSetsDisplay.from_kernel(still, frame[:1]).sets.names == ("a", "same")
 
 
+def zoned(zone):
+    hours = pd.date_range("2024-03-30 12:00", periods=150, freq="h", tz="UTC").to_series(index=range(150))
+    return hours.dt.tz_convert(zone), np.arange(150) % 40 > 20
+
+
+@pytest.mark.parametrize(
+    "kept",
+    [
+        lambda dates: pd.DataFrame({"when": dates, "a": X[:, 0]}),
+        lambda dates: pd.DataFrame({"when": dates.astype(object), "a": X[:, 0]}),
+        lambda dates: pd.DataFrame(
+            {"when": dates.astype(pd.ArrowDtype(pa.timestamp("us", tz=str(dates.dt.tz)))), "a": X[:, 0]}
+        ),
+        lambda dates: pl.DataFrame({"when": list(dates.dt.to_pydatetime()), "a": X[:, 0]}),
+        lambda dates: [[when, a] for when, a in zip(dates.dt.to_pydatetime(), X[:, 0], strict=True)],
+    ],
+    ids=["pandas", "objects", "arrow", "polars", "list"],
+)
+def test_dates_are_shown_in_their_time_zone(kept):
+    dates, y = zoned("Asia/Tokyo")
+    table = kept(dates)
+    model = small().fit(table, y)
+    plain = pd.DataFrame({"when": dates.dt.tz_convert(None), "a": X[:, 0]})
+    expected = small().fit(plain, y)
+    np.testing.assert_array_equal(model.predict_proba(table), expected.predict_proba(plain))
+    row = table[3] if isinstance(table, list) else table[3:4]
+    points = model.kernel_.voting_points(row).frame()
+    told = points["x0" if isinstance(table, list) else "when"]
+    assert str(told.dt.tz) == "Asia/Tokyo"
+    assert told.tolist() == dates[points["row"]].tolist()
+    assert pickle.loads(pickle.dumps(model)).kernel_.voting_points(row).frame().equals(points)
+    shown = ProfileDisplay.from_kernel(model.kernel_, row, 0).plot()
+    assert shown.ax_.get_xlabel().endswith("= 2024-03-31")  # midnight there, 15:00 of the day before in UTC
+
+
+def test_axes_of_dates_are_in_their_time_zone(monkeypatch):
+    dates, y = zoned("Europe/Berlin")
+    frame = pd.DataFrame({"when": dates.where(dates.index != 5), "a": X[:, 0]})
+    kernel = small().fit(frame, y).kernel_
+    shown = VotingPointsDisplay.from_kernel(kernel, frame[3:4], features=("when", "a")).plot()
+    shown.figure_.canvas.draw()
+    ticks = num2date(shown.ax_.get_xticks(), tz="Europe/Berlin")
+    assert {tick.hour for tick in ticks} == {0}  # midnight there, before and after the change to summer time
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    assert kernel._training.show(0, np.array([0.0]))[0] == np.datetime64("1970-01-01")  # in UTC, as numpy has no zones
+
+
 def test_a_duration_is_said_in_days():
     frame = pd.DataFrame({"dur": pd.to_timedelta(np.arange(150) - 75, "h"), "a": X[:, 0]})
     kernel = small().fit(frame, np.arange(150) > 70).kernel_
@@ -1020,6 +1068,19 @@ def test_complex_numbers_beside_text_are_refused():
     frame = pd.DataFrame({"z": X[:, 0] + 1j, "word": np.where(Y, "a", "b")})
     with pytest.raises(ValueError, match="column 'z' of X must hold real numbers, got dtype complex128"):
         small().fit(frame, Y)
+
+
+def test_categories_of_dates_mean_the_same_in_every_unit():
+    days = (np.datetime64("2019-12-26") + Y.astype("timedelta64[D]"))[:, None]
+    for kind in ("M", "m"):
+        table = days if kind == "M" else days - np.datetime64("2019-12-25")
+        model = small(categorical_features=[0]).fit(table.astype(f"{kind}8[ns]"), Y)
+        assert isinstance(model._schema.levels[0][0], datetime if kind == "M" else timedelta)
+        for unit in ("D", "s", "us", "ns"):
+            assert model.score(table.astype(f"{kind}8[{unit}]"), Y) == 1.0
+    assert small(categorical_features=[0]).fit(days, Y).score(pd.DataFrame(days), Y) == 1.0
+    gap = np.array([["NaT"]], "M8[ns]")
+    assert np.isnan(model._matrix(gap)[0, 0])
 
 
 def test_a_point_may_be_a_series_of_polars():

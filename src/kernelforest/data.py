@@ -33,6 +33,7 @@ class Schema:
 
     levels: Mapping[int, NDArray[Any]]  # column -> its levels, sorted
     moments: Mapping[int, str] = field(default_factory=dict)  # column -> M for dates, m for durations
+    zones: Mapping[int, Any] = field(default_factory=dict)  # column of dates -> its time zone, if it has one
 
     def matrix(self, X: Any) -> NDArray[np.floating]:
         """Turn a table with the columns of training into a matrix of float64, or float32 if it is one already.
@@ -60,8 +61,10 @@ class Schema:
                 out[:, j] = _column_of_numbers(column, j)
         return out
 
-    def shown(self, column: int, numbers: NDArray[np.floating]) -> NDArray[Any]:
+    def shown(self, column: int, numbers: NDArray[np.floating]) -> Any:
         """Numbers of one column of a matrix as they were in the table: levels by name, dates as dates.
+
+        Dates of a time zone are an array of pandas; numpy knows no zones, so that they are in UTC where there is no pandas.
 
         >>> schema = read_schema([["a", 1], ["b", 2]], categorical_features=[0])
         >>> schema.shown(0, np.array([1.0, np.nan])).tolist()
@@ -73,7 +76,8 @@ class Schema:
             return np.asarray(names[np.where(gaps, -1, numbers).astype(np.int64)])
         if column in self.moments:
             microseconds = np.where(gaps, 0.0, numbers).astype(np.int64).astype(f"{self.moments[column]}8[us]")
-            return np.where(gaps, np.array("NaT", microseconds.dtype), microseconds)
+            dates = np.where(gaps, np.array("NaT", microseconds.dtype), microseconds)
+            return _in_zone(dates, self.zones[column]) if column in self.zones else dates
         return numbers
 
 
@@ -112,10 +116,11 @@ def read_schema(X: Any, categorical_features: Any = "from_dtype") -> Schema:
         names = tuple(f"x{j}" for j in range(len(_columns(X))))
     chosen = _categorical_columns(X, names, categorical_features)
     moments = {j: kind for j, kind in enumerate(_kinds_of_moments(X)) if kind and j not in chosen}
-    if not chosen:
-        return Schema({}, moments)
+    if not chosen and not moments:
+        return Schema({})
     columns = _columns(X)
-    return Schema({j: _levels(_tally(columns[j])) for j in chosen}, moments)
+    zones = {j: zone for j in moments if (zone := _zone(columns[j])) is not None}
+    return Schema({j: _levels(_tally(columns[j])) for j in chosen}, moments, zones)
 
 
 def read_threads(n_jobs: Any) -> int:
@@ -194,6 +199,8 @@ def _columns(X: Any) -> list[Any]:
 
 def _values(column: Any) -> list[Any]:
     """A categorical column as plain values."""
+    if isinstance(column, np.ndarray) and column.dtype.kind in "mM":
+        column = column.astype(f"{column.dtype.kind}8[us]")  # finer ones would be listed as numbers, days as other dates
     values: list[Any] = column.to_list() if hasattr(column, "to_list") else np.asarray(column).tolist()
     return values
 
@@ -282,9 +289,31 @@ def _kind_of_moments(column: Any) -> str:
         return "m"
     if kind.startswith(("date", "timestamp", "period")):
         return "M"
-    first = next((v for v in column if not _refuses_itself(v)), None) if kind == "object" else None
+    first = _first(column) if kind == "object" else None
     found = None if first is None else _moments(np.array([first], dtype=object))
     return "" if found is None else found.dtype.kind
+
+
+def _first(column: Any) -> Any:
+    """The first value of a column that is not missing, or None."""
+    return next((v for v in column if not _refuses_itself(v)), None)
+
+
+def _zone(column: Any) -> Any:
+    """The time zone of a column of dates, as pandas, Arrow, polars or the first of several objects name it."""
+    kind = getattr(column.dtype, "pyarrow_dtype", column.dtype)
+    if str(kind).lower() == "object":
+        return getattr(_first(column), "tzinfo", None)
+    return getattr(kind, "tz", None) or getattr(kind, "time_zone", None)
+
+
+def _in_zone(dates: NDArray[Any], zone: Any) -> Any:
+    """Dates of UTC as pandas' of a time zone, or as they are where pandas is not installed."""
+    try:
+        import pandas
+    except ImportError:
+        return dates
+    return pandas.DatetimeIndex(dates, tz="UTC").tz_convert(zone).array
 
 
 def _levels(counts: Mapping[Any, int]) -> NDArray[Any]:

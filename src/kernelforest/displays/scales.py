@@ -29,7 +29,7 @@ class Scale:
     """
 
     name: str
-    show: Callable[[Floats], NDArray[Any]] | None = None  # numbers as the user's table has them; None: as they are
+    show: Callable[[Floats], Any] | None = None  # numbers as the user's table has them; None: as they are
 
     @classmethod
     def of(cls, name: str, show: Show | None, column: int) -> Scale:
@@ -39,7 +39,12 @@ class Scale:
     @property
     def kind(self) -> str:
         """O for levels, M for dates, m for durations, f for numbers."""
-        return "f" if self.show is None else self.show(np.array([np.nan])).dtype.kind
+        return "f" if self.show is None else str(self.show(np.array([np.nan])).dtype.kind)
+
+    @property
+    def zone(self) -> Any:
+        """The time zone of dates, or None."""
+        return None if self.show is None else getattr(self.show(np.array([np.nan])).dtype, "tz", None)
 
     @property
     def unit(self) -> float:
@@ -56,17 +61,20 @@ class Scale:
             return f"{number / DAY:.4g} days"
         if self.show is None or self.kind == "f":
             return f"{number:.4g}"
-        shown = self.show(np.array([number]))[0]
-        return str(np.datetime_as_string(shown, "auto")) if self.kind == "M" else f"{shown}"
+        shown = self.show(np.array([number]))
+        if self.kind != "M":
+            return f"{shown[0]}"
+        wall = shown if self.zone is None else shown.tz_localize(None).to_numpy()
+        return str(np.datetime_as_string(wall[0], "auto"))
 
     def label(self, axis: Any, numbers: Floats) -> None:
         """Name an axis of matplotlib and its ticks, on which these numbers are."""
         axis.set_label_text(plain(f"{self.name} (days)" if self.kind == "m" else self.name))
         if self.kind == "M":
             dates: Any = import_module("matplotlib.dates")
-            locator = dates.AutoDateLocator(maxticks=7)
+            locator = dates.AutoDateLocator(tz=self.zone, maxticks=7)
             axis.set_major_locator(locator)
-            axis.set_major_formatter(dates.ConciseDateFormatter(locator))
+            axis.set_major_formatter(dates.ConciseDateFormatter(locator, tz=self.zone))
         elif self.kind == "O" and self.show is not None:
             levels = np.unique(numbers[np.isfinite(numbers)])
             some = levels[:: -(-len(levels) // _MOST_LEVELS) or 1]
