@@ -1097,6 +1097,28 @@ def test_sparse_columns_of_a_frame_are_refused_in_predict_as_in_fit():
         small().fit(frame, Y).predict_proba(frame.astype("Sparse[float]"))
 
 
+@pytest.mark.parametrize("key", [pd.Timestamp, np.datetime64, lambda day: np.datetime64(day, "ns"), datetime.fromisoformat])
+def test_classes_that_are_dates_can_be_named(key):
+    days = ["2020-01-02", "2021-03-04"]
+    labels = np.array(days, "datetime64[ns]")[Y]
+    weighed, plain = small(class_weight={key(days[0]): 1, key(days[1]): 9}), small(class_weight={0: 1, 1: 9})
+    assert (weighed.fit(X, labels).predict(NEW) == labels.max()).tolist() == (plain.fit(X, Y).predict(NEW) == 1).tolist()
+    np.testing.assert_array_equal(
+        small(prior={key(days[1]): 0.9, key(days[0]): 0.1}).fit(X, labels).predict_proba(NEW),
+        small(prior=[0.1, 0.9]).fit(X, Y).predict_proba(NEW),
+    )
+    balanced = read_class_weight("balanced", read_labels(labels))
+    np.testing.assert_array_equal(balanced, read_class_weight("balanced", read_labels(Y)))
+
+
+def test_class_weights_are_found_by_labels_as_they_are():
+    assert read_class_weight({"1": 2.0, "2": 3.0}, read_labels(["1", "2"] * 5)).tolist() == [2.0, 3.0]
+    assert read_class_weight({0: 1, 1: 2, 7: 3}, read_labels(Y)).tolist() == [1.0, 2.0]  # as in scikit-learn
+    assert read_class_weight({1: 2}, read_labels(Y)).tolist() == [1.0, 2.0]
+    with pytest.raises(ValueError, match="class_weight must name classes of y, got 7, which has no rows"):
+        read_class_weight({0: 1, 7: 3}, read_labels(Y))
+
+
 @pytest.mark.parametrize("days", [list(DAYS), [when.date() for when in DAYS]], ids=["times", "dates"])
 def test_a_row_of_dates_is_no_table(days):
     with pytest.raises(ValueError, match=r"X must be a table with two dimensions, got shape \(150,\)"):

@@ -14,6 +14,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
 from kernelforest.data import is_missing, unmasked
+from kernelforest.priors import as_label
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,14 +112,25 @@ def read_groups(groups: Any, n_rows: int) -> NDArray[np.int64] | None:
 def read_class_weight(
     class_weight: Any, labels: Labels, weight: NDArray[np.float64] | None = None
 ) -> NDArray[np.float64] | None:
-    """One weight per class, or None; a dict may use the labels of the user. Rows of another weight count by it."""
+    """One weight per class, or None; a dict may use the labels of the user. Rows of another weight count by it.
+
+    As in scikit-learn a class that is not named weighs one, and names without rows are ignored if all classes are named.
+    """
     if class_weight is None:
         return None
     if not (isinstance(class_weight, Mapping) or (isinstance(class_weight, str) and class_weight == "balanced")):
         raise ValueError(f"class_weight must be None, 'balanced' or a dict, got {class_weight!r}")
-    seen = labels.classes[labels.codes]
-    with np.errstate(divide="ignore"):  # a class whose rows have no weight
-        weights = compute_class_weight(class_weight, classes=labels.classes, y=seen, sample_weight=weight)
+    names = labels.classes.tolist()
+    if isinstance(class_weight, Mapping):
+        given = {as_label(c): w for c, w in class_weight.items()}
+        unknown = [c for c in given if c not in names]
+        if unknown and any(c not in given for c in names):
+            raise ValueError(f"class_weight must name classes of y, got {unknown[0]!r}, which has no rows")
+        weights = np.array([given.get(c, 1.0) for c in names], dtype=np.float64)
+    else:
+        with np.errstate(divide="ignore"):  # a class whose rows have no weight
+            numbers = np.arange(len(names))
+            weights = compute_class_weight("balanced", classes=numbers, y=labels.codes, sample_weight=weight)
     if weight is not None:
         weights = np.where(np.bincount(labels.codes, weight) > 0, weights, 1.0)
     if not (np.isfinite(weights).all() and (weights > 0).all()):

@@ -56,12 +56,24 @@ def read_population(prior: Any, classes: NDArray[Any], shares: Floats, class_wei
     return Population(shares, factors, preference)
 
 
+def as_label(key: Any) -> Any:
+    """A date or duration of numpy as that of Python, which pandas' are equal to; other labels as they are.
+
+    >>> as_label(np.datetime64("2026-01-02"))
+    datetime.datetime(2026, 1, 2, 0, 0)
+    """
+    return key.astype(f"{key.dtype.kind}8[us]").item() if isinstance(key, np.datetime64 | np.timedelta64) else key
+
+
 def _read_shares(prior: Any, classes: NDArray[Any], shares: Floats) -> Floats:
     if hasattr(prior, "index") and hasattr(prior, "to_dict"):
         prior = prior.to_dict()  # a series of pandas names its classes; value_counts() has them in another order
-    if isinstance(prior, Mapping) and (unknown := [c for c in prior if c not in classes.tolist()]):
-        raise ValueError(f"prior must name classes of y, got {unknown[0]!r}, which has no rows")
-    values: Any = [prior.get(c, np.nan) for c in classes.tolist()] if isinstance(prior, Mapping) else prior
+    values, names = prior, classes.tolist()
+    if isinstance(prior, Mapping):
+        given = {as_label(c): share for c, share in prior.items()}
+        if unknown := [c for c in given if c not in names]:
+            raise ValueError(f"prior must name classes of y, got {unknown[0]!r}, which has no rows")
+        values = [given.get(c, np.nan) for c in names]
     try:
         out = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError):
