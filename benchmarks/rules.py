@@ -310,9 +310,10 @@ def main() -> None:
         runs += [run(problem.name, simulated(problem, options.rows, rep)) for problem in DEVELOPMENT.values()]
         real += [run(name, task) for name, task in real_tasks(rep)]
     signal = [run for run in runs if run[0] != "nothing"]  # where there is no signal, the oracle is the base rate
+    n_problems, n_sets = (len({name for name, _, _ in each}) for each in (signal, real))
     print(
-        f"{options.reps} repetitions of {len({name for name, _, _ in signal})} problems with {options.rows} rows and {N_TEST} test rows, and of "
-        f"{len({name for name, _, _ in real})} data sets of scikit-learn; {TREES} trees."
+        f"{options.reps} repetitions of {n_problems} problems with {options.rows} rows and {N_TEST} test rows, and of "
+        f"{n_sets} data sets of scikit-learn; {TREES} trees."
     )
     print("Ratio to the single candidate that is best on the test rows, uncalibrated; below 1 is better than it.")
     heading("Simulated: RMSE against the true probability")

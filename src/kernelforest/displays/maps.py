@@ -8,7 +8,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelforest.displays.canvas import BESIDE, BLUE, COLOURS, axes, star
+from kernelforest.displays.canvas import BESIDE, BLUE, COLOURS, axes, plain, star
 from kernelforest.kernel import ForestKernel
 from kernelforest.uses import KernelMap, map_rows, prototypes
 
@@ -72,7 +72,7 @@ class MapDisplay:
             for number, name in enumerate(self.classes):
                 mine = np.array([own == name for own in self.label.tolist()], dtype=bool)
                 look = {"color": COLOURS[number % len(COLOURS)], "marker": _MARKERS[number % len(_MARKERS)]}
-                ax.scatter(*where[mine].T, **({"label": f"y = {name}"} | look | style))
+                ax.scatter(*where[mine].T, **({"label": f"y = {plain(name)}"} | look | style))
         elif self.label.dtype == object:
             ax.scatter(*where.T, **({"color": BLUE} | style))
         else:
