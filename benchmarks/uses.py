@@ -92,15 +92,17 @@ def labels_found(reps: int) -> None:
 
 def suspicions(X: Array, y: NDArray[np.int64], seed: int) -> dict[str, Array]:
     """How suspicious each row is, by several methods."""
-    kernel = KernelForestClassifier(n_jobs=THREADS, random_state=seed).fit(X, y).kernel_
+    model = KernelForestClassifier(n_jobs=THREADS, random_state=seed).fit(X, y)
+    own = np.arange(len(y)), y
     how: dict[str, Any] = {"n_jobs": THREADS, "random_state": seed}
     held_out = cross_val_predict(RandomForestClassifier(500, **how), X, y, method="predict_proba")
     alone = np.concatenate(
         [np.column_stack((rows, isolation(X[rows], how))) for rows in (np.flatnonzero(y == c) for c in set(y))]
     )
     return {
-        OURS: outliers(kernel),
-        "forest, cross-validated probability": 1.0 - held_out[np.arange(len(y)), y],
+        "outliers": outliers(model.kernel_),
+        "1 - oob_proba_": 1.0 - model.oob_proba_[own],
+        "scikit-learn's forest, cross-validated": 1.0 - held_out[own],
         "isolation forest by class": alone[alone[:, 0].argsort(), 1],
     }
 

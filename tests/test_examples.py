@@ -26,6 +26,18 @@ def test_an_example_runs_and_saves_its_picture(name, tmp_path):
     assert len(done.stdout.splitlines()) > 1
 
 
+@pytest.mark.parametrize(
+    "script", ["copies.py --reps 1 --rows 120", "rare.py --reps 1 --rows 1500", "limits.py report", "breadth.py report"]
+)
+def test_a_benchmark_that_reaches_into_the_package_runs(script):
+    """They replace its functions, or read what earlier runs have kept: nothing else would notice that these have changed."""
+    name, *options = script.split()
+    command = [sys.executable, str(ROOT / "benchmarks" / name), *options]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "| -" in done.stdout
+
+
 @pytest.mark.parametrize("page", ["README.md", "docs/tuning.md", "docs/quality.md", "CONTRIBUTING.md"])
 def test_links_and_named_files_of_a_page_exist(page):
     text = (ROOT / page).read_text()

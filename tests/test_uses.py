@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import matplotlib
+
+matplotlib.use("Agg")
+import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -11,6 +15,7 @@ from hypothesis import strategies as st
 from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 
 from kernelforest import ForestKernel, KernelForestClassifier
+from kernelforest.displays import MapDisplay
 from kernelforest.kernel import KINDS
 from kernelforest.uses import impute, map_rows, outliers, prototypes
 
@@ -104,6 +109,26 @@ def loops_outliers(K, own, n_classes):
         around = np.abs(mine - middle)
         out.append((raw[i] - middle) / (np.median(around) or around.mean() or 1.0))
     return np.array(out)
+
+
+def test_pictures_of_maps():
+    X, y = drawn(80, 0, 3)
+    shown = MapDisplay.from_kernel(own_kernel(X, np.array(["one", "$two$", "3"])[y]), n_prototypes=2).plot()
+    assert 3 < len(shown.stars) <= 6
+    assert [t.get_text() for t in shown.ax_.get_legend().get_texts()] == [
+        "y = $two$".replace("$", r"\$"),
+        "y = 3",
+        "y = one",
+        "prototype",
+    ]
+    assert len(shown.ax_.collections) == 3
+    assert len(shown.frame()) == 80
+    numbers = ForestKernel.from_model(RandomForestRegressor(5, random_state=0).fit(X, X[:, 0]), X, X[:, 0])
+    np.testing.assert_array_equal(MapDisplay.from_kernel(numbers).plot().ax_.collections[0].get_array(), X[:, 0])
+    unknown = ForestKernel.from_model(RandomForestRegressor(5, random_state=0).fit(X, X[:, 0]), X)
+    plain = MapDisplay.from_kernel(unknown).plot()
+    assert plain.ax_.get_legend() is None
+    plt.close("all")
 
 
 @given(n=st.integers(8, 40), seed=st.integers(0, 99), n_classes=st.integers(2, 3))
@@ -230,6 +255,7 @@ def mixed(n=300, seed=0):
             "kind": np.where(size > 0, "large", "small"),
             "day": pd.Timestamp("2026-06-01") + pd.to_timedelta(np.round(100 * size), "D"),
             "count": np.round(10 * size).astype(int),
+            "seen": pd.Timestamp("2026-06-01", tz="Asia/Tokyo") + pd.to_timedelta(np.round(100 * size), "D"),
         }
     )
 
@@ -247,6 +273,7 @@ def check_mixed(found, frame):
     assert not found.isna().any().any()
     assert (found["kind"] == frame["kind"])[gaps["kind"]].mean() > 0.8
     assert np.abs((found["day"] - frame["day"])[gaps["day"]]).median() < pd.Timedelta("60D")
+    assert np.abs((found["seen"] - frame["seen"])[gaps["seen"]]).median() < pd.Timedelta("60D")
     assert np.abs((found["size"] - frame["size"])[gaps["size"]]).median() < 0.6
     assert np.abs((found["count"] - frame["count"])[gaps["count"]]).median() < 6
     kept = ~gaps["count"]
@@ -261,7 +288,7 @@ def test_frames_stay_frames():
     found = impute(model.kernel_, table)
     check_mixed(found, frame)
     assert found["kind"].dtype == table["kind"].dtype
-    assert found["day"].dtype == table["day"].dtype
+    assert found[["day", "seen"]].dtypes.tolist() == table[["day", "seen"]].dtypes.tolist()
     assert table.isna().any().any()  # it was copied
     turned = impute(model.kernel_, pl.from_pandas(table))
     assert turned.schema["kind"] == pl.from_pandas(table).schema["kind"]
