@@ -214,6 +214,24 @@ def nearest_rows(leaves, factors, index, by_total, own, k, columns, values, n):
             values[i, at], columns[i, at] = 0.0, -1
 
 
+@allocating
+def sorted_rows(leaves, factors, index, by_total, own, k, columns, values, n):
+    """The same as `nearest_rows`, by sorting all that is found: quicker if k is large."""
+    line = empty_line(n)
+    found = np.empty(n, np.int64)
+    weights = np.empty(n)
+    for i in range(leaves.shape[0]):
+        gather(leaves[i], factors[min(i, factors.shape[0] - 1)], index, by_total, line)
+        m, _ = pour(line, found, weights, 0)
+        kept = 0
+        for c in np.argsort(-weights[:m], kind="mergesort"):  # which leaves ties in the order of rows
+            if kept < k and found[c] != own[i]:
+                values[i, kept], columns[i, kept] = weights[c], found[c]
+                kept += 1
+        for at in range(kept, k):
+            values[i, at], columns[i, at] = 0.0, -1
+
+
 @jit
 def divide_by_common_trees(starts, columns, values, left_bits, right_bits, weights):
     """Divide each entry by the weight of the trees in which both rows have their bit set."""
@@ -244,10 +262,12 @@ def average_rows(leaves, factors, sums, totals, by_total, out, mass):
 
 
 @jit
-def sum_by_leaf(index, values, out):
-    """Sum of mass x value of the members of each leaf."""
+def sum_by_leaf(index, wanted, values, out):
+    """Sum of mass x value of the members of each leaf that is wanted."""
     weighed = index.mass.shape[0] > 0
     for leaf in range(index.starts.shape[0] - 1):
+        if not wanted[leaf]:
+            continue
         for k in range(index.starts[leaf], index.starts[leaf + 1]):
             m = index.mass[k] if weighed else 1.0
             for c in range(values.shape[1]):

@@ -5,8 +5,8 @@ Products are built by rows, in place, in two passes (count, then fill), so that 
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,9 +16,10 @@ from kernelforest._engine import pairs
 from kernelforest.compiling import announced_compiling
 from kernelforest.growing import in_threads
 from kernelforest.kernel.memory import check_room, index_bytes, sparse_bytes
-from kernelforest.kernel.training import Training
+from kernelforest.kernel.training import Cut, Query, Training
 
 _BLOCK = 256  # least rows of a kernel per piece of work
+_FEWER_VALUES = "give fewer columns of values at a time"
 
 
 def members(
@@ -70,22 +71,90 @@ def multiply(
     return csr_array((values, columns, starts.astype(columns.dtype)), shape=(len(leaves), width))
 
 
-def multiply_through_leaves(
-    leaves: NDArray[np.int32],
+class Opinions(NamedTuple):
+    """What leaves say, to be added up over columns of leaves."""
+
+    factors: NDArray[np.float64]  # (n_columns,)
+    sums: NDArray[np.float64]  # (n_leaves, n_values) of the values in them
+    totals: NDArray[np.float64]  # (n_leaves,) of what they hold
+    by_total: bool  # whether a leaf is divided by what it holds
+
+
+def add_values(
+    query: Query,
+    index: pairs.Index,
+    by_total: bool,
+    values: NDArray[np.float64],
+    out: NDArray[np.float64],
+    mass: NDArray[np.float64],
+) -> None:
+    """Multiply by values without forming the product: sums of each leaf, then over trees; in `mass` what ones would give.
+
+    Rows are sent by blocks; if they are few, only leaves that they reach are summed up.
+    """
+    training = query.training
+    cuts = training.cuts if query.known is None else ()  # what is known are leaves in all columns
+    n_columns = training.n_trees if cuts else training.leaves.shape[1]
+    n_leaves = max(cut.leaves.stop for cut in cuts) if cuts else training.n_leaves
+    if few := 8 * query.n_rows * n_columns < n_leaves:
+        leaves = query.send(slice(0, query.n_rows))
+    seen = np.unique(leaves[leaves >= 0]) if few else np.arange(n_leaves, dtype=np.int32)
+    if cuts:
+        said = join_readings(cuts, index, by_total, values, seen, n_columns)
+    else:
+        said = form_opinions(training.factors, index, by_total, values, seen)
+    for rows in query.blocks(n_columns):
+        add_up(leaves if few else query.send(rows), said, out[rows], mass[rows], training.threads)
+
+
+def join_readings(
+    cuts: Sequence[Cut],
+    index: pairs.Index,
+    by_total: bool,
+    values: NDArray[np.float64],
+    seen: NDArray[np.int32],
+    n_trees: int,
+) -> Opinions:
+    """What leaves of trees as they were grown say in all readings together; their numbers ascend in `seen`."""
+    n_leaves, n_values = max(cut.leaves.stop for cut in cuts), values.shape[1]
+    mine = [seen[slice(*np.searchsorted(seen, [cut.leaves.start, cut.leaves.stop]))] for cut in cuts]
+    ends = [cut.ends[some - np.int32(cut.leaves.start)] for some, cut in zip(mine, cuts, strict=True)]
+    said = form_opinions(np.ones(n_trees), index, by_total, values, np.concatenate(ends))
+    check_room(24 * len(seen) * n_values, f"sums of {n_values:,} values in {len(seen):,} leaves", _FEWER_VALUES)
+    sums, totals = np.zeros((n_leaves, n_values)), np.zeros(n_leaves)
+    for cut, some, end in zip(cuts, mine, ends, strict=True):
+        held = index.totals[end]
+        share = np.divide(cut.weight, np.where(held > 0, held, 1.0)) if by_total else np.full(len(end), cut.weight)
+        totals[some] += share * held
+        sums[some] += share[:, None] * said.sums[end]
+    return Opinions(said.factors, sums, totals, False)
+
+
+def form_opinions(
     factors: NDArray[np.float64],
     index: pairs.Index,
     by_total: bool,
     values: NDArray[np.float64],
-    threads: int,
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Multiply by values without forming the product: sums of each leaf, then sums over trees; and what ones would give."""
-    sums, out = np.zeros((len(index.totals), values.shape[1])), np.zeros((len(leaves), values.shape[1]))
-    mass = np.zeros(len(leaves))
+    seen: NDArray[np.int32] | None = None,
+) -> Opinions:
+    """Add up the values in each leaf, or in those that were seen."""
+    n_leaves, n_values = len(index.totals), values.shape[1]
+    wanted = np.full(n_leaves, seen is None)
+    if seen is not None:
+        wanted[seen] = True
+    what = f"sums of {n_values:,} values in {n_leaves:,} leaves"
+    check_room(8 * int(wanted.sum()) * n_values, what, _FEWER_VALUES)
+    sums = np.zeros((n_leaves, n_values))  # takes no memory where nothing is written
     with announced_compiling():
-        pairs.sum_by_leaf(index, values, sums)
-    how = factors, sums, index.totals, by_total
-    in_blocks(lambda rows: pairs.average_rows(leaves[rows], *how, out[rows], mass[rows]), len(leaves), threads)
-    return out, mass
+        pairs.sum_by_leaf(index, wanted, values, sums)
+    return Opinions(factors, sums, index.totals, by_total)
+
+
+def add_up(
+    leaves: NDArray[np.int32], said: Opinions, out: NDArray[np.float64], mass: NDArray[np.float64], threads: int
+) -> None:
+    """Add what the leaves of rows say to `out`, and what they would say of ones to `mass`."""
+    in_blocks(lambda rows: pairs.average_rows(leaves[rows], *said, out[rows], mass[rows]), len(leaves), threads)
 
 
 def fill_silent_rows(W: csr_array, weight: NDArray[np.float64]) -> csr_array:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,7 +15,8 @@ from kernelforest._engine import pairs
 from kernelforest.compiling import announced_compiling
 from kernelforest.data import check_choice
 from kernelforest.kernel.incidence import members, multiply, pack_bits
-from kernelforest.kernel.training import Training
+from kernelforest.kernel.memory import check_room
+from kernelforest.kernel.training import Query, Training
 
 
 class Kind(NamedTuple):
@@ -38,34 +40,44 @@ KINDS = {
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """Leaves of the rows of a kernel, and what stands in the leaves."""
+    """The rows of a kernel, and what stands in their leaves."""
 
     training: Training
     kind: str
-    leaves: NDArray[np.int32]  # (n_rows, n_columns)
+    query: Query  # the rows
     width: int  # rows in the leaves: the columns of the kernel
-    factors: NDArray[np.float64]  # (1 or n_rows, n_columns)
     index: pairs.Index
-    by_total: bool  # whether leaves are divided by their mass
-    left_out: NDArray[np.uint64] | None = None  # trees that did not draw a training row, as bits; of kind "oob"
-    is_training: bool = False  # whether the rows are the training rows
+    by_total: bool = False  # whether leaves are divided by their mass
+    left_out: NDArray[np.bool_] | None = None  # (n_trees, n_rows) did not draw a training row: only these trees count for it
+    bits: NDArray[np.uint64] | None = None  # the same of kind "oob", packed
 
     @property
     def shape(self) -> tuple[int, int]:
         """Rows and columns of the kernel."""
-        return len(self.leaves), self.width
+        return self.query.n_rows, self.width
 
     def factors_of(self, rows: slice) -> NDArray[np.float64]:
-        """What each column of leaves counts for some rows."""
-        return self.factors[rows] if len(self.factors) > 1 else self.factors
+        """What each column of leaves counts for some rows, (1 or n_rows, n_columns)."""
+        training = self.training
+        if self.left_out is None:
+            return training.factors[None] if self.kind == "oob" else training.factors[None] / training.n_trees
+        left_out = self.left_out[:, rows]
+        what = f"what {len(training.trees):,} trees count for each of {left_out.shape[1]:,} rows"
+        check_room(24 * left_out.shape[1] * len(training.trees), what, "ask for fewer rows at a time, with blocks")
+        out = left_out.T.astype(np.float64)
+        if self.kind == "gap":
+            total = out @ training.tree_weights
+            out /= np.where(total > 0.0, total, 1.0)[:, None]
+        return out[:, training.trees] * training.factors
 
     def rows(self, rows: slice, dtype: Any = np.float64) -> csr_array:
         """Some rows of the kernel."""
-        leaves, threads = self.leaves[rows], self.training.threads
+        is_all = rows == slice(0, self.query.n_rows)
+        leaves, threads = self.query.all_leaves() if is_all else self.query.leaves(rows), self.training.threads
         K = multiply(leaves, self.factors_of(rows), self.index, self.by_total, False, self.width, dtype, threads)
-        if self.left_out is not None:
-            right, all_trees = self.left_out, ~np.uint64(0)
-            left = right[rows] if self.is_training else np.full((K.shape[0], right.shape[1]), all_trees)
+        if self.bits is not None:
+            right, all_trees = self.bits, ~np.uint64(0)
+            left = np.full((K.shape[0], right.shape[1]), all_trees) if self.left_out is None else right[rows]
             with announced_compiling():
                 pairs.divide_by_common_trees(K.indptr, K.indices, K.data, left, right, self.training.tree_weights)
         if KINDS[self.kind].bounded and K.data.max(initial=0.0) > 1.0:  # sums of shares round to a little more
@@ -74,49 +86,38 @@ class Plan:
 
 
 def make_plan(
-    training: Training,
-    leaves: NDArray[np.int32],
+    query: Query,
     is_training: bool,
     others: NDArray[np.int32] | None,
     kind: str,
+    index: Callable[[str, bool], pairs.Index],
     counts: Callable[[], NDArray[np.int32]],
 ) -> Plan:
-    """Plan a kernel between rows by their leaves; columns are the training rows, unless leaves of others are given.
+    """Plan a kernel between rows; columns are the training rows, unless leaves of others are given.
 
-    `counts` says how often each tree drew each training row, where that is needed.
+    `index` gives training rows by leaf, as a fill counts them and by their weights or not; `counts` says how often each tree
+    drew each training row.
     """
     check_choice("kind", kind, tuple(KINDS))
     if kind == "path":
         raise ValueError("kind='path' is dense and made at once: take matrix(kind='path')")
-    even, width = training.factors[None] / training.n_trees, len(training.leaves if others is None else others)
-
-    def plan(
-        factors: NDArray[np.float64], index: pairs.Index, by_total: bool = False, left_out: NDArray[np.uint64] | None = None
-    ) -> Plan:
-        return Plan(training, kind, leaves, width, factors, index, by_total, left_out, is_training)
-
+    training = query.training
+    plan = partial(Plan, training, kind, query, len(training.leaves if others is None else others))
     if others is not None:
         if kind not in ("leaf", "kerf"):
             raise ValueError(f"kind={kind!r} counts draws, so its columns are training rows: leave Z out")
         columns = members(training, None, None, others)
         if kind == "leaf":
-            return plan(even, columns)
-        return plan(even, columns._replace(totals=members(training, None, None).totals), by_total=True)
+            return plan(columns)
+        return plan(columns._replace(totals=index("all", False).totals), by_total=True)
     if kind in ("leaf", "kerf"):
-        return plan(even, members(training, None, None), by_total=kind == "kerf")
+        return plan(index("all", False), by_total=kind == "kerf")
     if kind == "inbag":
-        return plan(even, members(training, np.maximum(counts(), 0), None))
+        return plan(index("inbag", False))
     if training.draws is None:
         raise ValueError(f"kind={kind!r} needs rows that a tree did not draw; every tree was grown on all rows")
     left_out = counts() == 0
+    mine = left_out if is_training else None
     if kind == "oob":
-        index = members(training, left_out, None)
-        out = left_out.T.astype(np.float64)[:, training.trees] * training.factors if is_training else training.factors[None]
-        return plan(out, index, left_out=pack_bits(left_out))
-    index = members(training, counts(), training.weight)
-    if not is_training:
-        return plan(even, index, by_total=True)
-    shares = left_out.T.astype(np.float64)
-    total = shares @ training.tree_weights
-    shares /= np.where(total > 0.0, total, 1.0)[:, None]
-    return plan(shares[:, training.trees] * training.factors, index, by_total=True)
+        return plan(index("oob", False), left_out=mine, bits=pack_bits(left_out))
+    return plan(index("inbag", True), by_total=True, left_out=mine)

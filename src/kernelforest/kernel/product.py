@@ -22,10 +22,13 @@ from kernelforest.kernel import shape
 from kernelforest.kernel.explain import Explanation, VotingPoints, explain, voting_points
 from kernelforest.kernel.foreign import check_own_rows, training_from
 from kernelforest.kernel.grids import default_steps, read_steps
-from kernelforest.kernel.incidence import fill_silent_rows, in_blocks, members, multiply, multiply_through_leaves
+from kernelforest.kernel.incidence import add_up, add_values, fill_silent_rows, form_opinions, in_blocks, members, multiply
 from kernelforest.kernel.memory import check_room
-from kernelforest.kernel.plans import Plan, make_plan
+from kernelforest.kernel.plans import KINDS, Plan, make_plan
 from kernelforest.kernel.training import Correction, Training
+
+_FEW_NEAREST = 128  # found by keeping the best in order; more by sorting
+_KEPT = 256_000_000  # bytes of an index that is kept for the next call
 
 
 class ForestKernel:
@@ -35,6 +38,7 @@ class ForestKernel:
         self, training: Training, origin: tuple[Callable[..., ForestKernel], tuple[Any, ...]] | None = None
     ) -> None:
         self._training = training
+        self._kept: tuple[tuple[str, bool], pairs.Index] | None = None
         self._origin = origin  # a function that makes it again, and its arguments: this is what is pickled
 
     @classmethod
@@ -184,14 +188,18 @@ class ForestKernel:
 
         """
         leaves, training = self._leaves(X), self._training
-        even, index = training.factors / self.n_trees, members(training, None, None)
+        even, index = training.factors / self.n_trees, self._index("all", False)
+
+        def multiplied(mine: NDArray[np.int32], by: pairs.Index, v: NDArray[np.float64]) -> NDArray[np.float64]:
+            out = np.zeros((len(mine), v.shape[1]))
+            add_up(mine, form_opinions(even, by, False, v), out, np.zeros(len(mine)), training.threads)
+            return out
 
         def times(v: NDArray[np.float64]) -> NDArray[np.float64]:
-            return multiply_through_leaves(leaves, even, index, False, v, training.threads)[0]
+            return multiplied(leaves, index, v)
 
         def transposed(v: NDArray[np.float64]) -> NDArray[np.float64]:
-            columns = index if X is None else members(training, None, None, leaves)
-            return multiply_through_leaves(training.leaves, even, columns, False, v, training.threads)[0]
+            return multiplied(training.leaves, index if X is None else members(training, None, None, leaves), v)
 
         return LinearOperator(
             (len(leaves), self.n_rows),
@@ -223,7 +231,7 @@ class ForestKernel:
         """
         aggregate, fill = self._training.estimate(aggregate, fill)
         factors, threads = self._training.factors[None], self._training.threads
-        how = self._leaves(X), factors, self._index(fill), aggregate == "mean"
+        how = self._leaves(X), factors, self._index(fill, True), aggregate == "mean"
         W = multiply(*how, True, self.n_rows, np.float64, threads)
         return fill_silent_rows(W, self._training.row_weights)
 
@@ -237,14 +245,14 @@ class ForestKernel:
         if numbers.ndim == 0 or len(numbers) != self.n_rows:
             raise ValueError(f"values must have one row per training row ({self.n_rows}), got shape {numbers.shape}")
         aggregate, fill = self._training.estimate(aggregate, fill)
-        table, leaves = numbers.reshape(self.n_rows, -1), self._leaves(X)
-        how = self._training.factors, self._index(fill), aggregate == "mean"
-        out, mass = multiply_through_leaves(leaves, *how, table, self._training.threads)
+        table, query = numbers.reshape(self.n_rows, -1), self._training.query(X)
+        out, mass = np.zeros((query.n_rows, table.shape[1])), np.zeros(query.n_rows)
+        add_values(query, self._index(fill, True), aggregate == "mean", table, out, mass)
         weight = self._training.row_weights
         out[mass == 0] = (weight / weight.sum()) @ table
         mass[mass == 0] = 1.0
         out /= mass[:, None]
-        return out.reshape(len(leaves), *numbers.shape[1:])
+        return out.reshape(query.n_rows, *numbers.shape[1:])
 
     def nearest(self, X: Any = None, k: int = 10, *, kind: str = "leaf") -> tuple[NDArray[np.int64], NDArray[np.float64]]:
         """The k most similar training rows of each row of X, and their similarities; without X, of each training row.
@@ -256,14 +264,22 @@ class ForestKernel:
             raise ValueError(f"kind={kind!r} has no nearest rows by tree counts; take them from matrix(kind={kind!r})")
         plan = self._plan(X, None, kind)
         n = plan.shape[0]
+        check_room(16 * n * k, f"{k:,} nearest rows of {n:,}", "ask for fewer rows at a time")
         own = np.arange(n) if X is None else np.full(n, -1)
         found, similar = np.empty((n, k), np.int64), np.empty((n, k))
+        look = pairs.nearest_rows if k <= _FEW_NEAREST else pairs.sorted_rows
+        for some in plan.query.blocks(self._training.leaves.shape[1]):
+            leaves, factors = plan.query.leaves(some), plan.factors_of(some)
 
-        def block(rows: slice) -> None:
-            how = plan.leaves[rows], plan.factors_of(rows), plan.index, plan.by_total, own[rows], k
-            pairs.nearest_rows(*how, found[rows], similar[rows], self.n_rows)
+            def block(rows: slice, some: slice = some, leaves: Any = leaves, factors: Any = factors) -> None:
+                here = slice(some.start + rows.start, some.start + rows.stop)
+                mine = factors[rows] if len(factors) > 1 else factors
+                how = leaves[rows], mine, plan.index, plan.by_total, own[here], k
+                look(*how, found[here], similar[here], self.n_rows)
 
-        in_blocks(block, n, self._training.threads)
+            in_blocks(block, len(leaves), self._training.threads)
+        if KINDS[kind].bounded:
+            np.minimum(similar, 1.0, out=similar)  # sums of shares round to a little more
         return found, similar
 
     def effective_neighbours(
@@ -407,17 +423,25 @@ class ForestKernel:
         return self._training.draws()
 
     def _leaves(self, X: Any) -> NDArray[np.int32]:
-        return self._training.leaves if X is None else self._training.route(X)
+        return self._training.query(X).all_leaves()
 
-    def _index(self, fill: str) -> pairs.Index:
-        """Training rows by leaf, as a fill counts them."""
-        if fill == "all":
-            return members(self._training, None, self._training.weight)
-        return members(self._training, self._counts if fill == "inbag" else self._counts == 0, self._training.weight)
+    def _index(self, fill: str, weighed: bool) -> pairs.Index:
+        """Training rows by leaf, as a fill counts them; the last is kept for calls with few rows, if it is not large."""
+        kept = self._kept
+        if kept is not None and kept[0] == (fill, weighed):
+            return kept[1]
+        self._kept = kept = None  # lets go of it before there is another
+        training, counts = self._training, None
+        if fill != "all":
+            counts = self._counts if fill == "inbag" else self._counts == 0
+        index = members(training, counts, training.weight if weighed else None)
+        if sum(array.nbytes for array in index) <= _KEPT:
+            self._kept = (fill, weighed), index
+        return index
 
     def _plan(self, X: Any, Z: Any, kind: str) -> Plan:
         columns = None if Z is None else self._leaves(Z)
-        return make_plan(self._training, self._leaves(X), X is None, columns, kind, lambda: self._counts)
+        return make_plan(self._training.query(X), X is None, columns, kind, self._index, lambda: self._counts)
 
 
 def _made_again(

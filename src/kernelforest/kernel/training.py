@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +16,19 @@ from kernelforest.forest import FILLS, Forest, Reading
 from kernelforest.kernel.memory import check_room
 
 Show = Callable[[int, NDArray[np.float64]], NDArray[Any]]  # numbers of a column as the user's table has them
+Send = Callable[[slice], NDArray[np.int32]]  # leaves of some rows, a column for each tree as it was grown
+_SENT = 64_000_000  # bytes of leaves of the rows that are sent at once
+_MOST_SENT = 65_536  # rows
+_COPIED = 1_024  # rows whose leaves are copied at once: they stay in fast memory
+
+
+class Cut(NamedTuple):
+    """Trees that are read at a leaf size, and where their leaves end in it."""
+
+    trees: slice
+    leaves: slice  # their numbers as grown
+    ends: NDArray[np.int32]  # (n_leaves,) numbers in `Training.leaves`
+    weight: float
 
 
 @dataclass(frozen=True)
@@ -59,11 +72,27 @@ class Training:
     readings: tuple[Reading, ...] = ()  # which trees are in the columns; none: each tree is in one, as it was grown
     show: Show | None = None
     frame: Any = None  # the training table of another library's forest, if it is a data frame: only that has its categories
+    cuts: tuple[Cut, ...] = ()  # one for each of the readings
+    open: Callable[[Any], tuple[int, Send]] | None = None  # reads a table once, so that its rows can be sent by blocks
+    is_cut: NDArray[np.bool_] | None = None  # features that any tree of another library's forest cuts; None: not known
 
     def rows(self, which: NDArray[np.intp]) -> tuple[Any, NDArray[np.float64]]:
         """Some training rows, in the form that the forest reads and as numbers."""
         matrix = self.matrix(which)
         return (matrix if self.frame is None else take_rows(self.frame, which)), matrix
+
+    def query(self, X: Any) -> Query:
+        """The rows of a table, or those of training, to be sent through the forest."""
+        if X is None:
+            return Query(self, len(self.leaves), self.leaves.__getitem__, self.leaves)
+        if self.open is not None:
+            return Query(self, *self.open(X))
+        if isinstance(X, list | tuple) or hasattr(X, "shape"):
+            n_rows = X.shape[0] if hasattr(X, "shape") else len(X)
+            table = X.tocsr() if hasattr(X, "tocsr") else X  # other sparse tables have no rows to take
+            return Query(self, n_rows, lambda rows: self.route(X if _is_all(rows, n_rows) else take_rows(table, rows)))
+        leaves = self.route(X)
+        return Query(self, len(leaves), leaves.__getitem__, leaves)
 
     @cached_property
     def trees(self) -> NDArray[np.int64]:
@@ -108,9 +137,65 @@ class Training:
         return aggregate, fill
 
 
-def take_rows(table: Any, which: NDArray[np.intp]) -> Any:
-    """Some rows of an array or data frame."""
-    return table.iloc[which].reset_index(drop=True) if hasattr(table, "iloc") else table[which]
+@dataclass(frozen=True, eq=False)
+class Query:
+    """Rows that are sent through a forest, some at a time."""
+
+    training: Training
+    n_rows: int
+    send: Send
+    known: NDArray[np.int32] | None = None  # (n_rows, n_columns) leaves, if they need not be sent
+
+    def blocks(self, n_columns: int) -> Iterator[slice]:
+        """Blocks of rows, so that so many columns of leaves take little memory."""
+        size = min(max(_SENT // (4 * n_columns), _COPIED), _MOST_SENT)
+        for first in range(0, self.n_rows, size):
+            yield slice(first, min(first + size, self.n_rows))
+
+    def leaves(self, rows: slice) -> NDArray[np.int32]:
+        """Leaves of some rows in every column of `Training.leaves`."""
+        if self.known is not None:
+            return self.known[rows]
+        return at_all_sizes(self.training.cuts, self.send(rows))
+
+    def all_leaves(self) -> NDArray[np.int32]:
+        """Leaves of all rows."""
+        n_columns = self.training.leaves.shape[1]
+        blocks = list(self.blocks(n_columns))
+        if self.known is not None or len(blocks) < 2:
+            return self.leaves(slice(0, self.n_rows))
+        what = f"leaves of {self.n_rows:,} rows in {n_columns:,} trees"
+        check_room(4 * self.n_rows * n_columns, what, "ask for fewer rows at a time")
+        out = np.empty((self.n_rows, n_columns), np.int32)
+        for rows in blocks:
+            out[rows] = self.leaves(rows)
+        return out
+
+
+def at_all_sizes(cuts: Sequence[Cut], leaves: NDArray[np.int32]) -> NDArray[np.int32]:
+    """The leaves of rows in every reading of the trees, side by side."""
+    if not cuts:
+        return leaves
+    ends = np.cumsum([cut.trees.stop - cut.trees.start for cut in cuts]).tolist()
+    out = np.empty((len(leaves), ends[-1]), np.int32)
+    for first in range(0, len(leaves), _COPIED):
+        rows = slice(first, first + _COPIED)
+        for cut, begin, end in zip(cuts, [0, *ends], ends, strict=False):
+            out[rows, begin:end] = cut.ends[leaves[rows, cut.trees] - np.int32(cut.leaves.start)]
+    return out
+
+
+def take_rows(table: Any, which: NDArray[np.intp] | slice) -> Any:
+    """Some rows of an array, data frame or list."""
+    if hasattr(table, "iloc"):
+        return table.iloc[which].reset_index(drop=True)
+    if isinstance(table, list | tuple) and not isinstance(which, slice):
+        return [table[i] for i in which]
+    return table[which]
+
+
+def _is_all(rows: slice, n_rows: int) -> bool:
+    return rows == slice(0, n_rows)
 
 
 def training_of(
@@ -124,32 +209,32 @@ def training_of(
     """Describe one of our own forests; `read` turns a user's table into the matrix it was grown on, `show` a column back."""
     cut = list(forest.cuts()) if forest.readings else []
     firsts = np.cumsum([0, *(trees.n_leaves for _, trees in cut)])
-    cuts = [(r, trees.leads, forest.leaves_of(r).start) for r, trees in cut]
-    n_leaves, n_columns = int(firsts[-1]) if cuts else len(forest.inbag), sum(r.stop - r.first for r in forest.all_readings)
+    n_leaves, n_columns = int(firsts[-1]) if cut else len(forest.inbag), sum(r.stop - r.first for r in forest.all_readings)
     if max(n_leaves, len(forest.nodes)) >= 2**31:
         raise MemoryError("the trees have more nodes, or leaves, than can be numbered: grow fewer, or smaller, trees")
     instead = "grow fewer trees, or on fewer rows"
-    size = 4 * forest.n_rows * (n_columns + (forest.n_trees if cuts else 0))  # as grown, and at all sizes
+    size = 4 * forest.n_rows * (n_columns + (forest.n_trees if cut else 0))  # as grown, and at all sizes
     check_room(size, f"leaves of {forest.n_rows:,} rows in {n_columns:,} trees", instead)
     offsets = forest.starts[:-1, 1].astype(np.int32)
+    cuts = tuple(
+        Cut(slice(r.first, r.stop), forest.leaves_of(r), trees.leads + np.int32(first), r.weight)
+        for (r, trees), first in zip(cut, firsts[:-1], strict=True)
+    )
 
-    def at_all_sizes(leaves: NDArray[np.int32]) -> NDArray[np.int32]:
-        """The leaves of rows in every reading of the trees, side by side."""
+    def numbered(leaves: NDArray[np.int32]) -> NDArray[np.int32]:
+        """Number leaves through all trees."""
         leaves += offsets
-        if not cuts:
-            return leaves
-        return np.hstack(
-            [
-                leads[leaves[:, r.first : r.stop] - begin] + np.int32(first)
-                for (r, leads, begin), first in zip(cuts, firsts[:-1], strict=True)
-            ]
-        )
+        return leaves
+
+    def open_table(X: Any) -> tuple[int, Send]:
+        matrix = read(X)
+        return len(matrix), lambda rows: numbered(forest.leaves(matrix[rows], threads))
 
     weight = forest.targets.weight
     return Training(
-        leaves=at_all_sizes(forest.training_leaves(0, forest.n_trees, threads)),
+        leaves=at_all_sizes(cuts, numbered(forest.training_leaves(0, forest.n_trees, threads))),
         n_leaves=n_leaves,
-        route=lambda X: at_all_sizes(forest.leaves(read(X), threads)),
+        route=lambda X: at_all_sizes(cuts, numbered(forest.leaves(read(X), threads))),
         draws=forest.draws if forest.has_out_of_bag else None,
         weight=None if (weight == 1.0).all() else weight,
         values=np.eye(forest.targets.n_classes)[forest.targets.labels],
@@ -161,4 +246,6 @@ def training_of(
         threads=threads,
         readings=forest.readings,
         show=show,
+        cuts=cuts,
+        open=open_table,
     )
