@@ -2,13 +2,13 @@
 
 A code is the rank of a value among the distinct values of its column, so codes lose nothing: cuts between codes are cuts
 between values. Only when a column has more than 65,535 distinct values do neighbours share one of 32,768 codes, with equally
-many rows each.
+many rows each; the values of such a column are kept beside its codes.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -53,7 +53,7 @@ def code_table(matrix: NDArray[np.floating], categorical: Collection[int] = (), 
         coded = [code(j) for j in range(n_features)]
     kinds = [(j in categorical) + 2 * coded[j].has_missing for j in range(n_features)]
     offsets = np.cumsum([0] + [len(c.highs) for c in coded], dtype=np.int64)
-    merged = any(c.lows is not c.highs for c in coded)
+    merged = [j for j, c in enumerate(coded) if c.lows is not c.highs]
     all_lows, all_highs = [c.lows for c in coded], [c.highs for c in coded]
     coded.clear()  # so that joining lets go of each piece
     lows = joined(all_lows) if merged else None
@@ -63,7 +63,10 @@ def code_table(matrix: NDArray[np.floating], categorical: Collection[int] = (), 
     if not np.isfinite(highs).all():
         spots = np.concatenate([_finite(highs[a:b]) for a, b in pairwise(offsets)])
     order = order_by_content(codes, kinds, [highs[a:b] for a, b in pairwise(offsets)])
-    return Columns(codes, np.array(kinds, np.uint8), offsets, highs if lows is None else lows, highs, spots, order)
+    exact = np.empty((len(merged), n_rows))
+    for k, j in enumerate(merged):
+        exact[k] = matrix[:, j]
+    return Columns(codes, np.array(kinds, np.uint8), offsets, highs if lows is None else lows, highs, spots, order, exact)
 
 
 def code_numbers(values: NDArray[np.float64]) -> Coded:
@@ -99,13 +102,26 @@ def code_levels(values: NDArray[np.float64]) -> Coded:
 
 
 def decode(columns: Columns, rows: NDArray[np.intp] | slice) -> NDArray[np.float64]:
-    """The rows of the training table as values again: what `code_table` was given, or its neighbour with the same code."""
-    codes = columns.codes[:, rows]
-    out = np.empty(codes.shape[::-1])
-    for j, column in enumerate(codes):
-        table = np.append(columns.highs[columns.offsets[j] : columns.offsets[j + 1]], np.nan)
-        out[:, j] = table[np.minimum(column, len(table) - 1)]
+    """The rows of the training table as values again: what `code_table` was given."""
+    out = np.empty(columns.codes[:, rows].shape[::-1])
+    for j, values in enumerate(decoded(columns, rows)):
+        out[:, j] = values
     return out
+
+
+def decoded(columns: Columns, rows: NDArray[np.intp] | slice = slice(None)) -> Iterator[NDArray[np.float64]]:
+    """One column after another as values again.
+
+    >>> [column.tolist() for column in decoded(code_table(np.array([[0.5, 1.0], [2.0, 1.0], [0.5, 3.0]])))]
+    [[0.5, 2.0, 0.5], [1.0, 1.0, 3.0]]
+    """
+    kept = iter(columns.exact)
+    for codes, (a, b) in zip(columns.codes, pairwise(columns.offsets), strict=True):
+        if len(columns.exact) and not np.array_equal(columns.lows[a:b], columns.highs[a:b]):
+            yield next(kept)[rows]
+        else:
+            table = np.append(columns.highs[a:b], np.nan)
+            yield table[np.minimum(codes[rows], len(table) - 1)]
 
 
 def joined(pieces: list[NDArray[Any]]) -> NDArray[Any]:

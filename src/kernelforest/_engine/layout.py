@@ -28,6 +28,7 @@ class Columns(NamedTuple):
     highs: NDArray[np.float64]  # largest value with this code
     spots: NDArray[np.float64]  # finite stand-in for highs: uniform cuts are drawn between these
     order: NDArray[np.int32]  # (n_features,) features sorted by content: what is drawn does not depend on their position
+    exact: NDArray[np.float64] = np.empty((0, 0))  # (n_merged, n_rows) values of columns in which several share a code
 
 
 class Targets(NamedTuple):
