@@ -64,9 +64,9 @@ class Plan:
         left_out = self.left_out[:, rows]
         what = f"what {len(training.trees):,} trees count for each of {left_out.shape[1]:,} rows"
         check_room(24 * left_out.shape[1] * len(training.trees), what, "ask for fewer rows at a time, with blocks")
-        out = left_out.T.astype(np.float64)
+        out = left_out.T.astype(np.float64, order="C")
         if self.kind == "gap":
-            total = out @ training.tree_weights
+            total = (out * training.tree_weights).sum(axis=1)  # not by BLAS: that rounds by the number of rows
             out /= np.where(total > 0.0, total, 1.0)[:, None]
         return out[:, training.trees] * training.factors
 
