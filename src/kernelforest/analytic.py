@@ -40,6 +40,7 @@ _SHOWN = 3  # features named in a sentence
 _ROUNDING = 1e-9
 _MOST = 160  # cuts along one feature
 _TINY = 1e-12
+_COPIES = 4_000_000  # numbers in one batch of moved copies
 
 
 @dataclass(frozen=True, eq=False)
@@ -204,15 +205,15 @@ def average_profiles(
     for i, row in enumerate(rows):
         kept = np.flatnonzero(np.isfinite(row))
         moved = [rulers[j].move(row[j], steps) for j in kept]
-        inside = np.array([known for _, known in moved]).reshape(len(kept), len(steps))
+        inside = np.array([known for _, known in moved], dtype=bool).reshape(len(kept), len(steps))
         values = np.array([value for value, _ in moved]).reshape(inside.shape)
         if parts:
             similar = _along_faces(parts, row, kept, values)
         else:
             similar = _along_steps(training, rows if table is None else table, i, row, kept, values)
         similar = np.where(inside, similar, 0.0)
-        total[kept] += similar.reshape(len(kept), 2, -1).sum(axis=1)
-        count[kept] += inside.reshape(len(kept), 2, -1).sum(axis=1)
+        total[kept] += similar.reshape(len(kept), 2, len(u)).sum(axis=1)
+        count[kept] += inside.reshape(len(kept), 2, len(u)).sum(axis=1)
     return np.divide(total, count, out=np.full_like(total, np.nan), where=count > 0), count
 
 
@@ -229,11 +230,15 @@ def _along_faces(parts: Sequence[tuple[float, Forest]], row: Floats, features: N
 
 def _along_steps(training: Training, table: Any, i: int, row: Floats, features: NDArray[np.int64], values: Floats) -> Floats:
     """The same of any forest, by asking it where moved copies of row i of a table end."""
-    moved = np.repeat(row[None], 1 + values.size, axis=0)
-    moved[1 + np.arange(values.size), np.repeat(features, values.shape[1])] = values.ravel()
-    leaves = training.route(changed_copies(training, table, np.full(len(moved), i), moved))
-    same = (leaves[1:] == leaves[0]) & (leaves[0] >= 0)
-    return np.asarray(same @ training.factors / training.n_trees).reshape(values.shape)
+    home = training.route(changed_copies(training, table, np.array([i]), row[None]))
+    columns, flat, out = np.repeat(features, values.shape[1]), values.ravel(), np.empty(values.size)
+    size = max(1, _COPIES // (len(row) + home.shape[1]))
+    for some in (slice(first, first + size) for first in range(0, values.size, size)):
+        moved = np.repeat(row[None], len(flat[some]), axis=0)
+        moved[np.arange(len(moved)), columns[some]] = flat[some]
+        same = training.route(changed_copies(training, table, np.full(len(moved), i), moved)) == home
+        out[some] = (same & (home >= 0)) @ training.factors / training.n_trees
+    return out.reshape(values.shape)
 
 
 def mean_kernel(u: Floats, cuts: float) -> Floats:

@@ -305,22 +305,20 @@ def _powers(forest: Forest, decay: float) -> NDArray[np.float64]:
 def _foreign_differences(
     training: Training, table: Any, matrix: NDArray[np.float64], h: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """K(x0 ± h_j e_j, x0) - K(x0, x0) from leaf numbers, (rows, 2, features)."""
-    n, p = matrix.shape
-    out = np.empty((n, 2, p))
+    """K(x0 ± h_j e_j, x0) - K(x0, x0) from leaf numbers, (rows, 2, features); 0 where that is known, or not defined."""
     home = training.route(table)
-    step = max(1, _COPIES // (2 * p * (p + home.shape[1])))
-    for first in range(0, n, step):
-        which = np.repeat(np.arange(first, min(first + step, n)), 2 * p)
-        changed = matrix[which]
-        steps = changed.reshape(-1, 2, p, p)
-        at = np.arange(p)
-        moves = np.where(np.isnan(h), 0.0, h)
-        steps[:, 0, at, at] += moves
-        steps[:, 1, at, at] -= moves
-        shared = _shares(training, table, which, changed, home[which])
-        out[first : first + step] = shared.reshape(-1, 2, p)
-    out -= (home >= 0).mean(axis=1)[:, None, None]
+    moved = ~(np.isnan(matrix) | np.isnan(h) | is_categorical(training, table))
+    if training.is_cut is not None:
+        moved &= training.is_cut
+    rows, features = np.nonzero(moved)
+    out = np.zeros((len(matrix), 2, matrix.shape[1]))
+    step = max(1, _COPIES // (matrix.shape[1] + home.shape[1]))
+    for side, sign in enumerate((1.0, -1.0)):
+        for first in range(0, len(rows), step):
+            which, at = rows[first : first + step], features[first : first + step]
+            changed = matrix[which]
+            changed[np.arange(len(at)), at] += sign * h[at]
+            out[which, side, at] = _shares(training, table, which, changed, home[which]) - (home[which] >= 0).mean(axis=1)
     return out
 
 
