@@ -230,7 +230,7 @@ def check_mass(mass: Any) -> None:
 def _vote(kernel: ForestKernel, x0: Any, aggregate: str, fill: str) -> tuple[VotingPoints, Shared]:
     """The voting points of x0, and the pairs that the fill counts."""
     training = kernel._training
-    training.matrix(slice(0))  # says so if the features are not known
+    training.matrix(slice(1))  # says so if the features are not known
     table, numbers = read_point(training, x0)
     rows, trees = _same_leaves(training.leaves, training.route(table)[0])
     mass = training.row_weights[rows]
@@ -249,7 +249,8 @@ def _vote(kernel: ForestKernel, x0: Any, aggregate: str, fill: str) -> tuple[Vot
     elif labels.shape[1] < 2:
         labels = labels[:, 0] if labels.shape[1] else np.full(len(order), np.nan)
     about = training.matrix(order), training.names, numbers, len(weight), training.show
-    points = VotingPoints(order, weight[order], together[order], labels, *about)
+    share = np.minimum(together[order], 1.0)  # sums of shares round to a little more
+    points = VotingPoints(order, weight[order], share, labels, *about)
     return points, shared
 
 

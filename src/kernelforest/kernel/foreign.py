@@ -32,8 +32,9 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 from kernelforest.data import is_frame, read_schema, read_threads
 from kernelforest.growing import in_threads
 from kernelforest.kernel.bags import check_leaf_counts, count_draws, says_alike, weighs_alike
+from kernelforest.kernel.memory import check_room
 from kernelforest.kernel.numbering import numbering_of, whole_numbers
-from kernelforest.kernel.training import Training
+from kernelforest.kernel.training import Training, take_rows
 from kernelforest.labels import read_labels, read_weights
 from kernelforest.notices import notify
 
@@ -68,6 +69,8 @@ class Source:
     others: tuple[str, ...] = ()  # why its predictions are no averages of labels with the weights of the kernel
     unweighed: tuple[str, ...] = ()  # the same, if no weights are given
     opens_sparse: bool = True  # whether a sparse row and the same row made dense are one
+    missing: float = np.nan  # a number that stands for a missing value
+    is_cut: NDArray[np.bool_] | None = None  # features that any tree cuts; None: it does not say
 
 
 def training_from(
@@ -80,7 +83,7 @@ def training_from(
     route = _checked_route(source, names, X_train)
     raw = _training_leaves(source, route, X_train)
     masses = _named("weight", read_weights, weight, len(raw))
-    read, matrix = _readers(X_train, source.opens_sparse)
+    read, matrix = _readers(X_train, source)
     others = source.others + (source.unweighed if weight is None else ())
     if MISPLACED_GAPS and source.trees and read is not None and np.isnan(matrix()).any():
         source, others = replace(source, trees=()), (*others, "scikit-learn before 1.8 misplaces rows with missing values")
@@ -90,7 +93,9 @@ def training_from(
         others = ("the trees were grown with other weights of rows, give weight= as the docstring says",)
     values, classes = _targets(y_train, source, len(raw))
     if not others and values.shape[1] and not says_alike(source.trees, raw, draws, masses, values):
-        others = ("the trees were grown with other labels than y_train",)
+        drawn_by_weight = DRAWN_BY_WEIGHT and draws is not None
+        weights = "" if drawn_by_weight or weight is not None else ", or with weights that were not given"
+        others = (f"the trees were grown with other labels than y_train{weights}",)
     if others and values.shape[1]:
         notify(f"weighted averages of labels will differ from predict: {'; '.join(others)}")
     numbering = numbering_of(raw, threads)
@@ -102,7 +107,7 @@ def training_from(
         draws=None if draws is None else lambda: draws,
         weight=masses,
         values=values,
-        matrix=lambda rows=slice(None): matrix()[rows],
+        matrix=matrix,
         names=names or tuple(f"x{j}" for j in range(n_features or 0)),
         classes=classes,
         read=read,
@@ -110,6 +115,7 @@ def training_from(
         # the leaf means of scikit-learn; nothing here predicts as the others do
         aggregate="mean" if isinstance(fitted, FORESTS + BAGS + TREES) else "proximity",
         frame=X_train if is_frame(X_train) else None,
+        is_cut=source.is_cut,
     )
 
 
@@ -182,6 +188,7 @@ def _from_sklearn(fitted: Any, threads: int) -> Source:
         n_draws=len(samples[0]) if samples is not None and fitted.max_samples is None else None,
         others=tuple(_other_predictions(fitted, trees[0])),
         unweighed=tuple(_class_weights(fitted)),
+        is_cut=_cut_features(trees, _subsets(fitted, width), width),
     )
 
 
@@ -210,6 +217,15 @@ def _subsets(fitted: Any, width: int) -> list[NDArray[Any]] | None:
     subsets = [np.asarray(columns) for columns in getattr(fitted, "estimators_features_", [])]
     everything = np.arange(width)
     return None if all(np.array_equal(columns, everything) for columns in subsets) else subsets
+
+
+def _cut_features(trees: Sequence[Any], subsets: list[NDArray[Any]] | None, width: int) -> NDArray[np.bool_]:
+    """Features that any of the trees cuts."""
+    out = np.zeros(width, dtype=bool)
+    for t, tree in enumerate(each.tree_ for each in trees):
+        used = np.unique(tree.feature[tree.children_left >= 0])
+        out[used if subsets is None else subsets[t][used]] = True
+    return out
 
 
 def _sklearn_leaves(
@@ -281,6 +297,7 @@ def _from_xgboost(fitted: Any, threads: int) -> Source:
         not is_classifier(fitted) if model else None,
         others=BOOSTED,
         opens_sparse=False,
+        missing=float(missing),
     )
 
 
@@ -353,28 +370,47 @@ def _targets(y_train: Any, source: Source, n_rows: int) -> tuple[NDArray[np.floa
 
 
 def _readers(
-    X_train: Any, opens_sparse: bool
-) -> tuple[Callable[[Any], NDArray[np.float64]] | None, Callable[[], NDArray[np.float64]]]:
-    """How to read a user's table as numbers, and the training table read so."""
+    X_train: Any, source: Source
+) -> tuple[Callable[[Any], NDArray[np.float64]] | None, Callable[..., NDArray[np.float64]]]:
+    """How to read a user's table as numbers, and rows of the training table read so."""
     if X_train is None:
         return None, _no_table
     if hasattr(X_train, "toarray"):
-        if not opens_sparse:
-            return None, _no_dense_table
-        return None, lambda: np.asarray(X_train.toarray(), dtype=np.float64)
+        return None, _opened(X_train) if source.opens_sparse else _no_dense_table
     schema = read_schema(X_train)
 
     def read(X: Any) -> NDArray[np.float64]:
-        return np.asarray(schema.matrix(X), dtype=np.float64)
+        numbers = np.asarray(schema.matrix(X), dtype=np.float64)
+        if np.isnan(source.missing):
+            return numbers
+        gaps = numbers.astype(np.float32) == np.float32(source.missing)  # as XGBoost compares them
+        gaps[:, list(schema.levels)] = False
+        return np.where(gaps, np.nan, numbers)
 
-    return read, lambda: read(X_train)
+    return read, lambda rows=slice(None): read(X_train if _is_everything(rows) else take_rows(X_train, rows))
 
 
-def _no_table() -> NDArray[np.float64]:
+def _opened(X_train: Any) -> Callable[..., NDArray[np.float64]]:
+    """Rows of a sparse training table as numbers."""
+
+    def matrix(rows: Any = slice(None)) -> NDArray[np.float64]:
+        some = X_train if _is_everything(rows) else X_train.tocsr()[rows]
+        what = f"a table of {some.shape[0]:,} x {some.shape[1]:,} made dense"
+        check_room(8 * some.shape[0] * some.shape[1], what, "ask for voting_points(x0), or give steps h")
+        return np.asarray(some.toarray(), dtype=np.float64)
+
+    return matrix
+
+
+def _is_everything(rows: Any) -> bool:
+    return isinstance(rows, slice) and rows == slice(None)
+
+
+def _no_table(rows: Any = slice(None)) -> NDArray[np.float64]:
     raise ValueError("X_train was not given, so the features of the training rows are not known")
 
 
-def _no_dense_table() -> NDArray[np.float64]:
+def _no_dense_table(rows: Any = slice(None)) -> NDArray[np.float64]:
     raise TypeError(
         "XGBoost takes what a sparse table leaves out for missing, and zeros of a dense row for zeros: to ask about points, "
         "fit it on a dense table with NaN there"
