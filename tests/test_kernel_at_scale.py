@@ -113,6 +113,12 @@ def test_frames_are_sent_by_blocks(small_blocks):
     np.testing.assert_allclose(kernel.average(pl.DataFrame(NEW, names)), forest.predict_proba(rows), atol=1e-12)
 
 
+def test_leaves_of_other_numbers_of_rows_are_refused(small_blocks):
+    kernel = ForestKernel.from_model((Y[:, None], lambda rows: np.zeros((9, 1), int)), None, Y)
+    with pytest.raises(ValueError, match="X must have a row for each row of leaves, got 7 and 9"):
+        kernel.average(NEW)
+
+
 def test_averages_of_many_rows_take_little_memory():
     kernel = blended().kernel_
     many = np.tile(NEW, (4_000, 1))
@@ -224,7 +230,7 @@ def sparse_forest(n=300, p=400):
     return RandomForestClassifier(5, max_features=None, max_depth=2, random_state=0).fit(table, y), table, y
 
 
-def test_derivatives_move_only_features_that_a_tree_cuts():
+def test_derivatives_move_only_features_that_trees_ask_for():
     forest, table, y = sparse_forest()
     kernel = ForestKernel.from_model(forest, table, y)
     x0 = table[[5]].toarray()[0]
@@ -242,11 +248,23 @@ def test_derivatives_move_only_features_that_a_tree_cuts():
             assert side[j] == pytest.approx(((forest.apply(copy[None]) == home).mean() - 1) / 0.3, abs=1e-12)
 
 
-def test_features_that_trees_of_a_bag_cut_are_known_by_their_place_in_the_table():
-    bag = BaggingClassifier(n_estimators=5, max_features=2, random_state=0).fit(X, Y)
+def test_features_that_trees_of_a_bag_ask_for_are_known_by_their_place_in_the_table():
+    bag = BaggingClassifier(n_estimators=9, max_features=2, random_state=0).fit(X, Y)
     kernel = ForestKernel.from_model(bag, X, Y)
-    drawn = np.unique(np.concatenate(bag.estimators_features_))
-    assert np.array_equal(np.flatnonzero(kernel._training.is_cut), drawn)
+    asked = kernel._training.on_paths(NEW)
+    assert asked.shape == NEW.shape
+    home = bag_leaves(bag, NEW)
+    for j in range(3):
+        moved = NEW.copy()
+        moved[:, j] += 100.0
+        assert not (bag_leaves(bag, moved) != home)[~asked[:, j]].any()
+    few = ForestKernel.from_model(DecisionTreeClassifier(max_depth=2, random_state=0).fit(X, Y), X, Y)
+    assert not few._training.on_paths(NEW).all()
+
+
+def bag_leaves(bag, rows):
+    each = zip(bag.estimators_, bag.estimators_features_, strict=True)
+    return np.column_stack([tree.apply(rows[:, columns]) for tree, columns in each])
 
 
 def test_changed_copies_of_wide_rows_stay_within_a_bound(monkeypatch):

@@ -70,7 +70,7 @@ class Source:
     unweighed: tuple[str, ...] = ()  # the same, if no weights are given
     opens_sparse: bool = True  # whether a sparse row and the same row made dense are one
     missing: float = np.nan  # a number that stands for a missing value
-    is_cut: NDArray[np.bool_] | None = None  # features that any tree cuts; None: it does not say
+    on_paths: Callable[[Any], NDArray[np.bool_]] | None = None  # (n_rows, n_features) whether a tree asks on the way
 
 
 def training_from(
@@ -115,7 +115,7 @@ def training_from(
         # the leaf means of scikit-learn; nothing here predicts as the others do
         aggregate="mean" if isinstance(fitted, FORESTS + BAGS + TREES) else "proximity",
         frame=X_train if is_frame(X_train) else None,
-        is_cut=source.is_cut,
+        on_paths=source.on_paths,
     )
 
 
@@ -177,8 +177,9 @@ def _from_sklearn(fitted: Any, threads: int) -> Source:
             f"the forest knows the rows of {len(samples)} of its {len(trees)} trees only: fit it without warm_start"
         )
     width = int(fitted.n_features_in_)
+    subsets = _subsets(fitted, width)
     return Source(
-        _sklearn_leaves(trees, _subsets(fitted, width), threads),
+        _sklearn_leaves(trees, subsets, threads),
         width,
         _known_names(fitted),
         getattr(fitted, "classes_", None),
@@ -188,7 +189,7 @@ def _from_sklearn(fitted: Any, threads: int) -> Source:
         n_draws=len(samples[0]) if samples is not None and fitted.max_samples is None else None,
         others=tuple(_other_predictions(fitted, trees[0])),
         unweighed=tuple(_class_weights(fitted)),
-        is_cut=_cut_features(trees, _subsets(fitted, width), width),
+        on_paths=_sklearn_paths(trees, subsets, width),
     )
 
 
@@ -219,23 +220,17 @@ def _subsets(fitted: Any, width: int) -> list[NDArray[Any]] | None:
     return None if all(np.array_equal(columns, everything) for columns in subsets) else subsets
 
 
-def _cut_features(trees: Sequence[Any], subsets: list[NDArray[Any]] | None, width: int) -> NDArray[np.bool_]:
-    """Features that any of the trees cuts."""
-    out = np.zeros(width, dtype=bool)
-    for t, tree in enumerate(each.tree_ for each in trees):
-        used = np.unique(tree.feature[tree.children_left >= 0])
-        out[used if subsets is None else subsets[t][used]] = True
-    return out
+def _sklearn_table(tree: Any, X: Any) -> Any:
+    """A table as trees compare it, in float32: read and checked once, not once per tree."""
+    gaps: Any = "allow-nan" if get_tags(tree).input_tags.allow_nan else True
+    return check_array(X, dtype=np.float32, accept_sparse="csr", order="C", ensure_all_finite=gaps, input_name="X")
 
 
 def _sklearn_leaves(
     trees: Sequence[Any], subsets: list[NDArray[Any]] | None, threads: int
 ) -> Callable[[Any], NDArray[np.int32]]:
-    gaps: Any = "allow-nan" if get_tags(trees[0]).input_tags.allow_nan else True
-
     def leaves(X: Any) -> NDArray[np.int32]:
-        # trees compare in float32: read and check the table once, not once per tree
-        table = check_array(X, dtype=np.float32, accept_sparse="csr", order="C", ensure_all_finite=gaps, input_name="X")
+        table = _sklearn_table(trees[0], X)
         out = np.empty((table.shape[0], len(trees)), np.int32)
 
         def one_tree(t: int) -> None:
@@ -246,6 +241,22 @@ def _sklearn_leaves(
         return out
 
     return leaves
+
+
+def _sklearn_paths(
+    trees: Sequence[Any], subsets: list[NDArray[Any]] | None, width: int
+) -> Callable[[Any], NDArray[np.bool_]]:
+    def on_paths(X: Any) -> NDArray[np.bool_]:
+        table = _sklearn_table(trees[0], X)
+        out = np.zeros((table.shape[0], width), dtype=bool)
+        for t, tree in enumerate(trees):
+            path = tree.decision_path(table if subsets is None else table[:, subsets[t]], check_input=False).tocoo()
+            asked = tree.tree_.feature[path.col]  # negative in leaves
+            rows, columns = path.row[asked >= 0], asked[asked >= 0]
+            out[rows, columns if subsets is None else subsets[t][columns]] = True
+        return out
+
+    return on_paths
 
 
 def _from_lightgbm(fitted: Any, threads: int) -> Source:

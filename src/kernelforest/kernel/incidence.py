@@ -104,7 +104,7 @@ def add_values(
     else:
         said = form_opinions(training.factors, index, by_total, values, seen)
     for rows in query.blocks(n_columns):
-        add_up(leaves if few else query.send(rows), said, out[rows], mass[rows], training.threads)
+        add_up(leaves[rows] if few else query.send(rows), said, out[rows], mass[rows], training.threads)
 
 
 def join_readings(

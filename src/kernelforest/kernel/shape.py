@@ -308,8 +308,8 @@ def _foreign_differences(
     """K(x0 ± h_j e_j, x0) - K(x0, x0) from leaf numbers, (rows, 2, features); 0 where that is known, or not defined."""
     home = training.route(table)
     moved = ~(np.isnan(matrix) | np.isnan(h) | is_categorical(training, table))
-    if training.is_cut is not None:
-        moved &= training.is_cut
+    if training.on_paths is not None:
+        moved &= training.on_paths(table)  # a step along another feature leads to the same leaves
     rows, features = np.nonzero(moved)
     out = np.zeros((len(matrix), 2, matrix.shape[1]))
     step = max(1, _COPIES // (matrix.shape[1] + home.shape[1]))

@@ -74,7 +74,7 @@ class Training:
     frame: Any = None  # the training table of another library's forest, if it is a data frame: only that has its categories
     cuts: tuple[Cut, ...] = ()  # one for each of the readings
     open: Callable[[Any], tuple[int, Send]] | None = None  # reads a table once, so that its rows can be sent by blocks
-    is_cut: NDArray[np.bool_] | None = None  # features that any tree of another library's forest cuts; None: not known
+    on_paths: Callable[[Any], NDArray[np.bool_]] | None = None  # which features trees ask for on the way of a row
 
     def rows(self, which: NDArray[np.intp]) -> tuple[Any, NDArray[np.float64]]:
         """Some training rows, in the form that the forest reads and as numbers."""
@@ -87,12 +87,19 @@ class Training:
             return Query(self, len(self.leaves), self.leaves.__getitem__, self.leaves)
         if self.open is not None:
             return Query(self, *self.open(X))
-        if isinstance(X, list | tuple) or hasattr(X, "shape"):
-            n_rows = X.shape[0] if hasattr(X, "shape") else len(X)
-            table = X.tocsr() if hasattr(X, "tocsr") else X  # other sparse tables have no rows to take
-            return Query(self, n_rows, lambda rows: self.route(X if _is_all(rows, n_rows) else take_rows(table, rows)))
-        leaves = self.route(X)
-        return Query(self, len(leaves), leaves.__getitem__, leaves)
+        n_rows = len(X) if isinstance(X, list | tuple) else X.shape[0] if len(getattr(X, "shape", ())) == 2 else 0
+        if n_rows <= rows_at_once(self.leaves.shape[1]):  # or not known
+            leaves = self.route(X)
+            return Query(self, len(leaves), leaves.__getitem__, leaves)
+        table = X.tocsr() if hasattr(X, "tocsr") else X  # other sparse tables have no rows to take
+
+        def send(rows: slice) -> NDArray[np.int32]:
+            leaves = self.route(take_rows(table, rows))
+            if len(leaves) != rows.stop - rows.start:
+                raise ValueError(f"X must have a row for each row of leaves, got {rows.stop - rows.start} and {len(leaves)}")
+            return leaves
+
+        return Query(self, n_rows, send)
 
     @cached_property
     def trees(self) -> NDArray[np.int64]:
@@ -148,7 +155,7 @@ class Query:
 
     def blocks(self, n_columns: int) -> Iterator[slice]:
         """Blocks of rows, so that so many columns of leaves take little memory."""
-        size = min(max(_SENT // (4 * n_columns), _COPIED), _MOST_SENT)
+        size = rows_at_once(n_columns)
         for first in range(0, self.n_rows, size):
             yield slice(first, min(first + size, self.n_rows))
 
@@ -172,6 +179,11 @@ class Query:
         return out
 
 
+def rows_at_once(n_columns: int) -> int:
+    """How many rows are sent through the trees together: so many columns of their leaves take little memory."""
+    return min(max(_SENT // (4 * n_columns), _COPIED), _MOST_SENT)
+
+
 def at_all_sizes(cuts: Sequence[Cut], leaves: NDArray[np.int32]) -> NDArray[np.int32]:
     """The leaves of rows in every reading of the trees, side by side."""
     if not cuts:
@@ -192,10 +204,6 @@ def take_rows(table: Any, which: NDArray[np.intp] | slice) -> Any:
     if isinstance(table, list | tuple) and not isinstance(which, slice):
         return [table[i] for i in which]
     return table[which]
-
-
-def _is_all(rows: slice, n_rows: int) -> bool:
-    return rows == slice(0, n_rows)
 
 
 def training_of(
