@@ -73,7 +73,7 @@ class VotingPointsDisplay:
         silent = np.ones(kernel.n_rows, dtype=bool)
         silent[points.rows] = False
         classes = () if training.classes is None else tuple(training.classes.tolist())
-        return cls(points, pair, training.matrix()[silent][:, list(pair)], classes, mass)
+        return cls(points, pair, training.matrix(np.flatnonzero(silent))[:, list(pair)], classes, mass)
 
     def frame(self) -> Any:
         """The voting points, heaviest first."""

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from kernelforest.binning import decoded
 from kernelforest.data import is_frame
 from kernelforest.kernel.points import feature_number
 from kernelforest.kernel.training import Training, take_rows
@@ -138,9 +139,7 @@ def _columns(training: Training) -> Iterator[NDArray[np.float64]]:
         for column in training.matrix().T:
             yield column[np.isfinite(column)]
         return
-    columns = training.forest.columns
-    for codes, first, stop in zip(columns.codes, columns.offsets[:-1], columns.offsets[1:], strict=True):
-        values = columns.highs[first:stop][codes[codes < stop - first]]
+    for values in decoded(training.forest.columns):
         yield values[np.isfinite(values)]
 
 
