@@ -1,6 +1,7 @@
 """Voting points and explanations: their numbers, against answers by hand and against loops."""
 
 import sys
+import tracemalloc
 
 import numpy as np
 import pandas as pd
@@ -137,12 +138,16 @@ def test_shares_of_trees_are_the_leaf_kernel_whatever_the_fill(data, model):
     np.testing.assert_allclose(points.share, model.kernel_.matrix(x0).toarray()[0, points.rows])
 
 
-def test_the_points_of_a_block_are_those_of_the_whole_table(data, model, monkeypatch):
-    whole = model.kernel_.voting_points(data[0].iloc[[5]])
-    monkeypatch.setattr("kernelforest.kernel.explain._BLOCK", 7)
-    blocks = model.kernel_.voting_points(data[0].iloc[[5]])
-    assert blocks.rows.tolist() == whole.rows.tolist()
-    assert blocks.weight.tolist() == whole.weight.tolist()
+def test_an_explanation_takes_memory_by_rows_not_by_rows_and_trees():
+    """Where leaves hold most of the rows, pairs of a row and a tree that share the leaf of x0 would be gigabytes."""
+    X = np.random.default_rng(0).normal(size=(4000, 2))
+    kernel = KernelForestClassifier.untuned(200, leaf_size=4000, random_state=0).fit(X, X[:, 0] > 0).kernel_
+    kernel.explain(X[0])  # compiled, and draws known
+    tracemalloc.start()
+    kernel.explain(X[0])
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 2_000_000
 
 
 def test_a_point_may_be_a_row_of_a_frame_a_list_an_array_or_a_table(data):

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 U = np.uint64
 ONE, ZERO, S6, LOW6 = U(1), U(0), U(6), U(63)
+BLOCK = 64  # rows of a column of leaves that are looked at together: their lines stay in fast memory
 DE_BRUIJN, S58 = U(0x03F79D71B4CB0A89), U(58)
 
 jit = njit(nogil=True, cache=True, error_model="numpy", _nrt=False)
@@ -272,3 +273,73 @@ def sum_by_leaf(index, wanted, values, out):
             m = index.mass[k] if weighed else 1.0
             for c in range(values.shape[1]):
                 out[leaf, c] += m * values[index.members[k], c]
+
+
+class Company(NamedTuple):
+    """Who is with one point: in the leaf of a tree where the point is, and counted there."""
+
+    leaves: NDArray[np.int32]  # (n_rows, n_columns)
+    mine: NDArray[np.int32]  # (n_columns,) of the point
+    trees: NDArray[np.int64]  # (n_columns,) of each column of leaves
+    counts: NDArray[np.int32]  # (n_trees, n_rows) draws; empty: every row counts
+    left_out: bool  # whether rows count that were not drawn, once, instead of those that were
+    weight: NDArray[np.float64]  # (n_rows,)
+
+
+@jit
+def counted(company, i, t):
+    """What a row that is in the leaf of the point counts there."""
+    if company.counts.shape[0] == 0:
+        return company.weight[i]
+    drawn = company.counts[company.trees[t], i]
+    if company.left_out:
+        return company.weight[i] if drawn == 0 else 0.0
+    return company.weight[i] * drawn if drawn > 0 else 0.0
+
+
+@jit
+def tally_company(company, values, sizes, totals, sums):
+    """How many rows are with the point in each tree, their mass, and the sum of mass x value."""
+    n, n_columns = company.leaves.shape
+    for first in range(0, n, BLOCK):
+        for t in range(n_columns):
+            for i in range(first, min(first + BLOCK, n)):
+                if company.leaves[i, t] == company.mine[t]:
+                    m = counted(company, i, t)
+                    if m > 0.0:
+                        sizes[t] += 1
+                        totals[t] += m
+                        sums[t] += m * values[i]
+
+
+@jit
+def weigh_company(company, factors, totals, by_total, weight, together):
+    """What each row weighs, its mass divided by that of the leaf if `by_total`, and trees in which it is with the point."""
+    n, n_columns = company.leaves.shape
+    for first in range(0, n, BLOCK):
+        for t in range(n_columns):
+            for i in range(first, min(first + BLOCK, n)):
+                if company.leaves[i, t] == company.mine[t]:
+                    together[i] += factors[t]
+                    m = counted(company, i, t)
+                    if m > 0.0:
+                        weight[i] += factors[t] * m / totals[t] if by_total else factors[t] * m
+
+
+@jit
+def leave_each_out(company, factors, values, sizes, totals, sums, change, lost):
+    """What the sum of leaf averages changes by without each row, and trees that have no opinion without it."""
+    n, n_columns = company.leaves.shape
+    for first in range(0, n, BLOCK):
+        for t in range(n_columns):
+            for i in range(first, min(first + BLOCK, n)):
+                if company.leaves[i, t] == company.mine[t]:
+                    m = counted(company, i, t)
+                    if m <= 0.0:
+                        continue
+                    before = sums[t] / totals[t]
+                    if sizes[t] == 1:
+                        lost[i] += factors[t]
+                        change[i] -= factors[t] * before
+                    else:
+                        change[i] += factors[t] * ((sums[t] - m * values[i]) / (totals[t] - m) - before)

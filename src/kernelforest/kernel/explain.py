@@ -1,19 +1,20 @@
 """One estimate explained: a point enters; the training rows behind it leave, with what each of them adds to it.
 
-Only the pairs (training row, tree) that share the leaf of the point are looked at, so no index of the forest is made:
-memory is one comparison per row and tree of a block, plus the pairs found. Fills other than "all" also need what every tree
-drew, which the kernel keeps once it was asked for.
+Leaves of the training rows are compared with those of the point, tree by tree, so no index of the forest is made, and memory
+is a few numbers per row. Fills other than "all" also need what every tree drew, which the kernel keeps once it was asked.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from html import escape
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from kernelforest._engine.pairs import Company, leave_each_out, tally_company, weigh_company
+from kernelforest.compiling import announced_compiling
 from kernelforest.frames import as_table
 from kernelforest.kernel.points import read_point
 from kernelforest.kernel.training import Show, Training
@@ -21,7 +22,6 @@ from kernelforest.kernel.training import Show, Training
 if TYPE_CHECKING:  # the methods of the kernel call this module
     from kernelforest.kernel.product import ForestKernel
 
-_BLOCK = 16_384  # training rows compared at once
 _SHOWN = 10  # rows of a printed table
 _NARROWEST = 2  # features named in a sentence
 
@@ -154,17 +154,6 @@ class Explanation:
         return self.classes in ((0, 1), (-1, 1)) and self.target == 1
 
 
-class Shared(NamedTuple):
-    """Pairs of a training row and a tree in which the row is in the leaf of x0, ordered by row.
-
-    A tree that is read at several leaf sizes counts as several.
-    """
-
-    rows: NDArray[np.intp]
-    trees: NDArray[np.intp]
-    mass: NDArray[np.float64]  # what the fill counts of the row there
-
-
 def voting_points(kernel: ForestKernel, x0: Any, aggregate: str, fill: str) -> VotingPoints:
     """Find the training rows that vote at x0."""
     return _vote(kernel, x0, aggregate, fill)[0]
@@ -180,14 +169,14 @@ def explain(kernel: ForestKernel, x0: Any, label: Any, aggregate: str, fill: str
         raise ValueError(
             f"explain needs one target, the forest has {training.values.shape[1]}: give from_model one column of y_train"
         )
-    points, shared = _vote(kernel, x0, aggregate, fill)
+    points, company = _vote(kernel, x0, aggregate, fill)
     shares = points.weight @ training.values[points.rows]
     correct = training.correct if training.correct is not None and training.correct.words(meant) else None
     corrected = shares if correct is None else correct(shares[None], meant)[0]
     target = _target(training, label, corrected)
     y = training.values[:, target]
-    if aggregate == "mean" and len(shared.rows):
-        without = _means_without_each(shared, y, training.factors)[points.rows]
+    if aggregate == "mean":
+        without = _means_without_each(company, y, training.factors)[points.rows]
     else:
         without = _ratios_without_each(points.weight, y[points.rows])
     without = np.where(np.isnan(without), _shares_without_each(training, y)[points.rows], without)
@@ -227,47 +216,43 @@ def check_mass(mass: Any) -> None:
         raise ValueError(f"mass must be above 0 and at most 1, got {mass!r}")
 
 
-def _vote(kernel: ForestKernel, x0: Any, aggregate: str, fill: str) -> tuple[VotingPoints, Shared]:
-    """The voting points of x0, and the pairs that the fill counts."""
+def _vote(kernel: ForestKernel, x0: Any, aggregate: str, fill: str) -> tuple[VotingPoints, Company]:
+    """The voting points of x0, and who is with it in its leaves."""
     training = kernel._training
     training.matrix(slice(1))  # says so if the features are not known
     table, numbers = read_point(training, x0)
-    rows, trees = _same_leaves(training.leaves, training.route(table)[0])
-    mass = training.row_weights[rows]
-    if fill == "inbag":
-        mass = mass * kernel._counts[training.trees[trees], rows]
-    elif fill == "oob":
-        mass = mass * (kernel._counts[training.trees[trees], rows] == 0)
-    counted = mass > 0
-    shared = Shared(rows[counted], trees[counted], mass[counted])
-    weight = _weights(training, shared, aggregate)
+    counts = np.empty((0, 0), np.int32) if fill == "all" else kernel._counts
+    mine = np.ascontiguousarray(training.route(table)[0])
+    company = Company(training.leaves, mine, training.trees, counts, fill == "oob", training.row_weights)
+    weight, together = _weights(company, training, aggregate)
     order = np.argsort(-weight, kind="stable")[: np.count_nonzero(weight)]
-    together = np.bincount(rows, training.factors[trees], len(weight)) / training.n_trees
     labels = training.values[order]
     if training.classes is not None:
         labels = training.classes[labels.argmax(axis=1)]
     elif labels.shape[1] < 2:
         labels = labels[:, 0] if labels.shape[1] else np.full(len(order), np.nan)
     about = training.matrix(order), training.names, numbers, len(weight), training.show
-    share = np.minimum(together[order], 1.0)  # sums of shares round to a little more
-    points = VotingPoints(order, weight[order], share, labels, *about)
-    return points, shared
+    share = np.minimum(together[order] / training.n_trees, 1.0)  # sums of shares round to a little more
+    return VotingPoints(order, weight[order], share, labels, *about), company
 
 
-def _same_leaves(leaves: NDArray[np.int32], mine: NDArray[np.int32]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Rows and trees of training whose leaf is that of x0, by blocks of rows."""
-    found = [np.nonzero(leaves[first : first + _BLOCK] == mine) for first in range(0, len(leaves), _BLOCK)]
-    rows = np.concatenate([some + k * _BLOCK for k, (some, _) in enumerate(found)])
-    return rows, np.concatenate([trees for _, trees in found])
+@announced_compiling()
+def _tally(company: Company, y: NDArray[np.float64]) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.float64]]:
+    """How many rows are with x0 in each tree, their mass, and the sum of mass times y."""
+    n_columns = len(company.mine)
+    sizes, totals, sums = np.zeros(n_columns, np.int64), np.zeros(n_columns), np.zeros(n_columns)
+    tally_company(company, y, sizes, totals, sums)
+    return sizes, totals, sums
 
 
-def _weights(training: Training, shared: Shared, aggregate: str) -> NDArray[np.float64]:
-    """Smoother weights of all training rows; where no tree has an opinion, those of the class shares of the data."""
-    parts = shared.mass * training.factors[shared.trees]
-    if aggregate == "mean":
-        parts = parts / np.bincount(shared.trees, shared.mass)[shared.trees]
-    out = np.bincount(shared.rows, parts, len(training.leaves)) if len(shared.rows) else training.row_weights
-    return np.asarray(out / out.sum())
+@announced_compiling()
+def _weights(company: Company, training: Training, aggregate: str) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Smoother weights of all training rows (where no tree has an opinion, class shares), and trees that a row shares."""
+    weight, together = np.zeros(len(training.leaves)), np.zeros(len(training.leaves))
+    _, totals, _ = _tally(company, weight)
+    weigh_company(company, training.factors, totals, aggregate == "mean", weight, together)
+    out = weight if weight.any() else training.row_weights
+    return out / out.sum(), together
 
 
 def _ratios_without_each(weight: NDArray[np.float64], y: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -291,20 +276,18 @@ def _sums_of_others(values: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.asarray(before + after)
 
 
-def _means_without_each(shared: Shared, y: NDArray[np.float64], factors: NDArray[np.float64]) -> NDArray[np.float64]:
+@announced_compiling()
+def _means_without_each(company: Company, y: NDArray[np.float64], factors: NDArray[np.float64]) -> NDArray[np.float64]:
     """Mean of leaf averages without each training row in turn; NaN if that leaves no tree an opinion.
 
     A tree in which the row was alone with x0 has no opinion any more, so that the mean is over one tree less.
     """
-    (rows, trees, mass), n_trees = shared, len(factors)
-    totals, sums = np.bincount(trees, mass, n_trees), np.bincount(trees, mass * y[rows], n_trees)
-    sizes = np.bincount(trees, minlength=n_trees)
-    with_all = np.divide(sums, totals, out=np.zeros(n_trees), where=sizes > 0)
-    alone = sizes[trees] == 1
-    rest = np.where(alone, 1.0, totals[trees] - mass)
-    without = np.where(alone, 0.0, (sums[trees] - mass * y[rows]) / rest)
-    left = factors[sizes > 0].sum() - np.bincount(rows, factors[trees] * alone, len(y))
-    total = factors @ with_all + np.bincount(rows, factors[trees] * (without - with_all[trees]), len(y))
+    sizes, totals, sums = _tally(company, y)
+    change, lost = np.zeros(len(y)), np.zeros(len(y))
+    leave_each_out(company, factors, y, sizes, totals, sums, change, lost)
+    speaks = sizes > 0
+    left = factors[speaks].sum() - lost
+    total = factors[speaks] @ (sums[speaks] / totals[speaks]) + change
     out = np.full(len(y), np.nan)
     np.divide(total, left, out=out, where=left > 1e-9)  # what is left of a sum may be rounded
     return out
