@@ -34,7 +34,8 @@ from kernelforest.growing import in_threads
 from kernelforest.kernel.bags import check_leaf_counts, count_draws, says_alike, weighs_alike
 from kernelforest.kernel.memory import check_room
 from kernelforest.kernel.numbering import numbering_of, whole_numbers
-from kernelforest.kernel.training import Training, take_rows
+from kernelforest.kernel.queries import take_rows
+from kernelforest.kernel.training import Training
 from kernelforest.labels import read_labels, read_weights
 from kernelforest.notices import notify
 

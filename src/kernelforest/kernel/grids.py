@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from kernelforest.binning import decoded
 from kernelforest.data import is_frame
 from kernelforest.kernel.points import feature_number
-from kernelforest.kernel.training import Training, take_rows
+from kernelforest.kernel.queries import take_rows
+from kernelforest.kernel.training import Training
 
 STEP = 0.2  # standard deviations, as in the paper's spam example
 

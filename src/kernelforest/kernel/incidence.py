@@ -16,7 +16,8 @@ from kernelforest._engine import pairs
 from kernelforest.compiling import announced_compiling
 from kernelforest.growing import in_threads
 from kernelforest.kernel.memory import check_room, index_bytes, sparse_bytes
-from kernelforest.kernel.training import Cut, Query, Training
+from kernelforest.kernel.queries import CutBack, Query
+from kernelforest.kernel.training import Training
 
 _BLOCK = 256  # least rows of a kernel per piece of work
 _FEWER_VALUES = "give fewer columns of values at a time"
@@ -108,7 +109,7 @@ def add_values(
 
 
 def join_readings(
-    cuts: Sequence[Cut],
+    cuts: Sequence[CutBack],
     index: pairs.Index,
     by_total: bool,
     values: NDArray[np.float64],

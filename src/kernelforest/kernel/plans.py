@@ -16,7 +16,8 @@ from kernelforest.compiling import announced_compiling
 from kernelforest.data import check_choice
 from kernelforest.kernel.incidence import members, multiply, pack_bits
 from kernelforest.kernel.memory import check_room
-from kernelforest.kernel.training import Query, Training
+from kernelforest.kernel.queries import Query
+from kernelforest.kernel.training import Training
 
 
 class Kind(NamedTuple):

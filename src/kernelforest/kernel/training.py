@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,21 +14,9 @@ from kernelforest.binning import decode
 from kernelforest.data import check_choice
 from kernelforest.forest import FILLS, Forest, Reading
 from kernelforest.kernel.memory import check_room
+from kernelforest.kernel.queries import CutBack, Query, Send, at_all_sizes, rows_at_once, take_rows
 
 Show = Callable[[int, NDArray[np.float64]], NDArray[Any]]  # numbers of a column as the user's table has them
-Send = Callable[[slice], NDArray[np.int32]]  # leaves of some rows, a column for each tree as it was grown
-_SENT = 64_000_000  # bytes of leaves of the rows that are sent at once
-_MOST_SENT = 65_536  # rows
-_COPIED = 1_024  # rows whose leaves are copied at once: they stay in fast memory
-
-
-class Cut(NamedTuple):
-    """Trees that are read at a leaf size, and where their leaves end in it."""
-
-    trees: slice
-    leaves: slice  # their numbers as grown
-    ends: NDArray[np.int32]  # (n_leaves,) numbers in `Training.leaves`
-    weight: float
 
 
 @dataclass(frozen=True)
@@ -72,7 +60,7 @@ class Training:
     readings: tuple[Reading, ...] = ()  # which trees are in the columns; none: each tree is in one, as it was grown
     show: Show | None = None
     frame: Any = None  # the training table of another library's forest, if it is a data frame: only that has its categories
-    cuts: tuple[Cut, ...] = ()  # one for each of the readings
+    cuts: tuple[CutBack, ...] = ()  # one for each of the readings
     open: Callable[[Any], tuple[int, Send]] | None = None  # reads a table once, so that its rows can be sent by blocks
     on_paths: Callable[[Any], NDArray[np.bool_]] | None = None  # which features trees ask for on the way of a row
 
@@ -144,68 +132,6 @@ class Training:
         return aggregate, fill
 
 
-@dataclass(frozen=True, eq=False)
-class Query:
-    """Rows that are sent through a forest, some at a time."""
-
-    training: Training
-    n_rows: int
-    send: Send
-    known: NDArray[np.int32] | None = None  # (n_rows, n_columns) leaves, if they need not be sent
-
-    def blocks(self, n_columns: int) -> Iterator[slice]:
-        """Blocks of rows, so that so many columns of leaves take little memory."""
-        size = rows_at_once(n_columns)
-        for first in range(0, self.n_rows, size):
-            yield slice(first, min(first + size, self.n_rows))
-
-    def leaves(self, rows: slice) -> NDArray[np.int32]:
-        """Leaves of some rows in every column of `Training.leaves`."""
-        if self.known is not None:
-            return self.known[rows]
-        return at_all_sizes(self.training.cuts, self.send(rows))
-
-    def all_leaves(self) -> NDArray[np.int32]:
-        """Leaves of all rows."""
-        n_columns = self.training.leaves.shape[1]
-        blocks = list(self.blocks(n_columns))
-        if self.known is not None or len(blocks) < 2:
-            return self.leaves(slice(0, self.n_rows))
-        what = f"leaves of {self.n_rows:,} rows in {n_columns:,} trees"
-        check_room(4 * self.n_rows * n_columns, what, "ask for fewer rows at a time")
-        out = np.empty((self.n_rows, n_columns), np.int32)
-        for rows in blocks:
-            out[rows] = self.leaves(rows)
-        return out
-
-
-def rows_at_once(n_columns: int) -> int:
-    """How many rows are sent through the trees together: so many columns of their leaves take little memory."""
-    return min(max(_SENT // (4 * n_columns), _COPIED), _MOST_SENT)
-
-
-def at_all_sizes(cuts: Sequence[Cut], leaves: NDArray[np.int32]) -> NDArray[np.int32]:
-    """The leaves of rows in every reading of the trees, side by side."""
-    if not cuts:
-        return leaves
-    ends = np.cumsum([cut.trees.stop - cut.trees.start for cut in cuts]).tolist()
-    out = np.empty((len(leaves), ends[-1]), np.int32)
-    for first in range(0, len(leaves), _COPIED):
-        rows = slice(first, first + _COPIED)
-        for cut, begin, end in zip(cuts, [0, *ends], ends, strict=False):
-            out[rows, begin:end] = cut.ends[leaves[rows, cut.trees] - np.int32(cut.leaves.start)]
-    return out
-
-
-def take_rows(table: Any, which: NDArray[np.intp] | slice) -> Any:
-    """Some rows of an array, data frame or list."""
-    if hasattr(table, "iloc"):
-        return table.iloc[which].reset_index(drop=True)
-    if isinstance(table, list | tuple) and not isinstance(which, slice):
-        return [table[i] for i in which]
-    return table[which]
-
-
 def training_of(
     forest: Forest,
     read: Callable[[Any], NDArray[np.floating]],
@@ -225,7 +151,7 @@ def training_of(
     check_room(size, f"leaves of {forest.n_rows:,} rows in {n_columns:,} trees", instead)
     offsets = forest.starts[:-1, 1].astype(np.int32)
     cuts = tuple(
-        Cut(slice(r.first, r.stop), forest.leaves_of(r), trees.leads + np.int32(first), r.weight)
+        CutBack(slice(r.first, r.stop), forest.leaves_of(r), trees.leads + np.int32(first), r.weight)
         for (r, trees), first in zip(cut, firsts[:-1], strict=True)
     )
 

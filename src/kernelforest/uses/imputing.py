@@ -17,7 +17,8 @@ from kernelforest.data import is_frame, is_missing
 from kernelforest.kernel import ForestKernel
 from kernelforest.kernel.grids import is_categorical
 from kernelforest.kernel.points import read_rows
-from kernelforest.kernel.training import Training, take_rows
+from kernelforest.kernel.queries import take_rows
+from kernelforest.kernel.training import Training
 
 _AT_ONCE = 32  # columns of values that are averaged together
 
