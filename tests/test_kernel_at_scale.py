@@ -18,7 +18,7 @@ from kernelforest import ForestKernel, KernelForestClassifier
 from kernelforest._engine import pairs
 from kernelforest.analytic import fit_naive
 from kernelforest.binning import code_table, decode
-from kernelforest.kernel import incidence, product, training
+from kernelforest.kernel import incidence, product, queries
 from kernelforest.kernel import memory as kernel_memory
 
 RNG = np.random.default_rng(0)
@@ -36,8 +36,8 @@ def blended(**parameters):
 
 @pytest.fixture
 def small_blocks(monkeypatch):
-    monkeypatch.setattr(training, "_SENT", 1)
-    monkeypatch.setattr(training, "_COPIED", 7)
+    monkeypatch.setattr(queries, "_SENT", 1)
+    monkeypatch.setattr(queries, "_COPIED", 7)
 
 
 # ---- values that share a code ----
@@ -80,8 +80,8 @@ def test_averages_are_weights_times_values_in_any_pieces(monkeypatch, aggregate,
     found = kernel.average(NEW, values, **how)
     np.testing.assert_allclose(found, kernel.weights(NEW, **how) @ values, atol=1e-12)
     np.testing.assert_allclose(kernel.average(None, values, **how), kernel.weights(**how) @ values, atol=1e-12)
-    monkeypatch.setattr(training, "_SENT", 1)
-    monkeypatch.setattr(training, "_COPIED", 7)
+    monkeypatch.setattr(queries, "_SENT", 1)
+    monkeypatch.setattr(queries, "_COPIED", 7)
     assert np.array_equal(kernel.average(NEW, values, **how), found)
     assert np.array_equal(np.vstack([kernel.average(row[None], values, **how) for row in NEW]), found)
 
@@ -92,8 +92,8 @@ def test_averages_weights_and_nearest_rows_of_every_kind_of_table_do_not_depend_
     kernels = (blended(n_jobs=2).kernel_, ForestKernel.from_model(forest, X, Y), fed)
     asked = ("average", "weights", "nearest", "matrix")
     before = [[getattr(kernel, name)(NEW) for name in asked] for kernel in kernels]
-    monkeypatch.setattr(training, "_SENT", 1)
-    monkeypatch.setattr(training, "_COPIED", 7)
+    monkeypatch.setattr(queries, "_SENT", 1)
+    monkeypatch.setattr(queries, "_COPIED", 7)
     for kernel, (average, weights, nearest, matrix) in zip(kernels, before, strict=True):
         for table in (NEW, NEW.tolist(), sparse.coo_array(NEW)):
             if hasattr(table, "tocsr") and kernel is kernels[0]:
