@@ -579,7 +579,8 @@ def assert_scores_are_those_of_forests(X, y, weight, candidates, **rules) -> Non
         forest = fit(X, y, weight, untuned=True, **{**rules, **values, "n_estimators": c.n_trees}).forest_
         proba = forest.estimate_out_of_bag(c.aggregate, c.fill)[0]
         seen = forest.targets.weight > 0
-        floor = 1.0 / (seen.sum() * proba.shape[1] + 1)
+        number = oracle.effective_number(forest.targets.weight[seen].tolist(), forest.targets.labels[seen].tolist())
+        floor = 1.0 / (number * proba.shape[1] + 1)
         loss = losses(np.maximum(proba[seen], floor), forest.targets.labels[seen], "log_loss")
         assert c.score == pytest.approx(np.average(loss, weights=forest.targets.weight[seen]), abs=1e-5)
 
