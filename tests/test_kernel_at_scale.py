@@ -344,3 +344,18 @@ def test_weights_that_were_not_given_are_named_where_they_may_be_the_reason():
         ForestKernel.from_model(stump, X, Y)
     with pytest.warns(UserWarning, match="other labels than y_train$"):
         ForestKernel.from_model(stump, X, 1 - Y, weight=weight)
+
+
+def test_functions_that_read_the_index_of_a_frame_get_it_in_every_block(monkeypatch):
+    monkeypatch.setattr(queries, "_SENT", 1)
+    monkeypatch.setattr(queries, "_COPIED", 7)
+    leaves = np.arange(40)[:, None] // 4
+    frame = pd.DataFrame({"a": np.arange(40.0)}).iloc[::-1]
+    kernel = ForestKernel.from_model((leaves, lambda X: leaves[np.asarray(X.index)]), None)
+    np.testing.assert_array_equal(kernel.average(frame, np.arange(40.0)), np.arange(40.0)[::-1] // 4 * 4 + 1.5)
+
+
+def test_no_rows_of_a_table_are_an_empty_table():
+    forest = RandomForestClassifier(3, random_state=0).fit(X, Y)
+    assert ForestKernel.from_model(forest, X, Y)._training.matrix(np.empty(0, int)).shape == (0, X.shape[1])
+

@@ -12,6 +12,7 @@ import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.sparse import csr_array
 from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 
 from kernelforest import ForestKernel, KernelForestClassifier
@@ -54,9 +55,13 @@ def test_blocks_and_operators_are_the_matrix(n, seed, kind):
 def test_blocks_refuse_what_they_cannot_do():
     kernel = own_kernel(*drawn(20, 0))
     with pytest.raises(ValueError, match="kind='path' is dense"):
-        next(kernel.blocks(kind="path"))
+        kernel.blocks(kind="path")
     with pytest.raises(ValueError, match="size must be an integer at least 1, got 0"):
-        next(kernel.blocks(size=0))
+        kernel.blocks(size=0)
+    with pytest.raises(ValueError, match="dtype must be float64 or float32"):
+        kernel.blocks(dtype=int)
+    with pytest.raises(TypeError, match="real numbers, got complex128"):
+        kernel.operator() @ np.full(20, 1j)
 
 
 @given(n=st.integers(5, 40), seed=st.integers(0, 99))
@@ -94,6 +99,8 @@ def test_a_map_where_all_rows_are_alike_is_a_point():
     assert (found.coordinates == 0).all()
     assert (found.shares == 0).all()
     assert (found.transform([0] * 5) == 0).all()
+    many = np.zeros((300, 2), int)  # more than are taken apart as a whole
+    assert (map_rows(ForestKernel.from_model((many, lambda X: many), None)).coordinates == 0).all()
     with pytest.raises(ValueError, match="n_components must be an integer from 1 to 4, one less than training rows, got 5"):
         map_rows(found.kernel, 5)
 
@@ -159,10 +166,21 @@ def test_rows_that_were_moved_away_are_outliers():
     new, labels = rng.normal(size=(50, 4)), np.array(["a"] * 50)
     assert np.median(outliers(model.kernel_, new, labels)) < 1.0
     assert outliers(model.kernel_, new, np.array(["b"] * 50)).min() > 5.0
-    with pytest.raises(ValueError, match=r"labels must be among \['a', 'b'\], got 'c'"):
+    with pytest.raises(ValueError, match=r"labels must be among \['a', 'b'\], got c"):
         outliers(model.kernel_, new, ["c"] * 50)
+    with pytest.raises(ValueError, match="labels are those of new rows: give X"):
+        outliers(model.kernel_, labels=y)
     with pytest.raises(ValueError, match="labels must be 50, one for each row of X"):
         outliers(model.kernel_, new, ["a"])
+
+
+@pytest.mark.parametrize("unit", ["D", "ns"])
+def test_labels_may_be_dates(unit):
+    X, y = drawn(60, 0)
+    days = np.array(["2026-01-01", "2026-01-02"], f"M8[{unit}]")[y]
+    kernel = own_kernel(X, days)
+    np.testing.assert_array_equal(outliers(kernel, X[:9], days[:9]), outliers(own_kernel(X, y), X[:9], y[:9]))
+    assert kernel.explain(X[0], label=days[0]).target == pd.Timestamp(days[0])
 
 
 def test_outliers_of_a_regression_are_of_one_class():
@@ -230,6 +248,18 @@ def test_prototypes_show_levels_and_dates_as_they_are():
     assert repr(found) == f"Prototypes({len(found)} rows of 2 classes)"
 
 
+def test_prototypes_need_no_table_and_stand_infinities():
+    leaves = [[0, 0], [0, 0], [0, 0], [1, 1], [1, 2]]
+    found = prototypes(ForestKernel.from_model((leaves, lambda X: leaves), None, ["a"] * 3 + ["b"] * 2), n=2, k=2)
+    assert found.rows.tolist() == [0, 3]
+    assert found.typical.shape == (2, 0)
+    table = [[1.0], [np.inf], [np.inf], [-np.inf], [2.0]]
+    endless = prototypes(ForestKernel.from_model((leaves, lambda X: leaves), table), n=2, k=2)
+    assert endless.typical.ravel().tolist() == [np.inf, -np.inf]
+    with pytest.raises(ValueError, match="prototypes are among several rows"):
+        prototypes(ForestKernel.from_model(([[0]], lambda X: [[0]]), None))
+
+
 @given(n=st.integers(10, 40), seed=st.integers(0, 99))
 @quick
 def test_imputed_numbers_are_averages_by_similarity(n, seed):
@@ -237,7 +267,9 @@ def test_imputed_numbers_are_averages_by_similarity(n, seed):
     kernel = own_kernel(X, y, leaf_size=2)
     new = drawn(7, seed + 1000, gaps=0.3)[0]
     for table in (X, new):
+        given = table.copy()
         K, found = kernel.matrix(table, dense=True), impute(kernel, table)
+        np.testing.assert_array_equal(table, given)  # it was copied
         for i, j in zip(*np.nonzero(np.isnan(table)), strict=True):
             known = [r for r in range(n) if not np.isnan(X[r, j])]
             mass = sum(K[i, r] for r in known)
@@ -317,12 +349,58 @@ def test_what_nobody_has_stays_missing():
     assert impute(kernel, [[None, None]])[0, 0] == pytest.approx(14.5, abs=6)
 
 
+def test_columns_without_any_value_get_the_type_of_training():
+    frame = mixed(100)
+    kernel = own_kernel(frame, frame["size"] > 0)
+    empty = pd.DataFrame(
+        {"size": [np.nan] * 2, "kind": [np.nan] * 2, "day": [np.nan] * 2, "count": [None] * 2, "seen": [None] * 2}
+    )
+    found = impute(kernel, empty)
+    assert found["kind"].isin(["large", "small"]).all()
+    assert found["day"].between("2025-01-01", "2027-12-31").all()
+    assert found[["size", "count"]].notna().all().all()
+    turned = impute(kernel, pl.DataFrame({name: pl.Series([None, None]) for name in frame}))
+    assert turned["kind"].is_in(["large", "small"]).all()
+    assert turned.null_count().sum_horizontal()[0] == 0
+    partly = empty.assign(kind=pd.Categorical([None, "small"], categories=["small"]), size=np.float32([9.0, np.nan]))
+    found = impute(kernel, partly)
+    assert found["kind"].notna().all()
+    assert found["size"].dtype == np.float32
+    named = pl.DataFrame(
+        {**{name: pl.Series([None, None]) for name in frame}, "kind": pl.Series([None, "small"], dtype=pl.Enum(["small"]))}
+    )
+    assert impute(kernel, named.with_columns(size=pl.lit(9.0)))["kind"].to_list() == ["large", "small"]
+
+
+def test_masked_values_are_gaps():
+    X, y = drawn(60, 0)
+    kernel = own_kernel(X, y)
+    masked = np.ma.masked_equal(np.array([[999.0, 0.1, 0.2]]), 999.0)
+    assert abs(impute(kernel, masked)[0, 0]) < 3
+    with pytest.raises(TypeError, match="X must be dense"):
+        impute(kernel, csr_array(X))
+    leaves = [[0], [0]]
+    with pytest.raises(ValueError, match="the training table is not known"):
+        impute(ForestKernel.from_model((leaves, lambda X: leaves), None), X)
+
+
+def test_the_missing_value_of_xgboost_is_a_gap():
+    xgboost = pytest.importorskip("xgboost")
+    X, y = drawn(80, 0)
+    X[::7, 1] = -999.0
+    model = xgboost.XGBClassifier(n_estimators=5, missing=-999.0).fit(X, y)
+    with pytest.warns(UserWarning, match="will differ from predict"):
+        kernel = ForestKernel.from_model(model, X, y)
+    assert impute(kernel, X).min() > -10
+
+
 def test_imputation_by_forests_of_others():
     X, y = drawn(80, 0, gaps=0.1)
     kernel = ForestKernel.from_model(RandomForestClassifier(30, random_state=0).fit(X, y), X, y)
-    found = impute(kernel, X)
-    assert not np.isnan(found).any()
-    assert (found.min(axis=0) >= np.nanmin(X, axis=0)).all()
+    gaps, known = np.isnan(X), np.nan_to_num(X)
+    found, K = impute(kernel, X), kernel.matrix(dense=True)
+    np.testing.assert_array_equal(np.isnan(X), gaps)  # it was copied
+    np.testing.assert_allclose(found[gaps], ((K @ known) / (K @ ~gaps))[gaps])
     frame = pd.DataFrame({"a": pd.Categorical(["u", "v"] * 10)})
     lightgbm = pytest.importorskip("lightgbm")
     model = lightgbm.LGBMClassifier(n_estimators=3, min_child_samples=2, verbose=-1).fit(frame, np.arange(20) % 2)

@@ -34,7 +34,7 @@ from sklearn.isotonic import IsotonicRegression
 from kernelforest._engine.isotonic import shares_with_a_hit
 from kernelforest.compiling import announced_compiling
 from kernelforest.frames import as_table
-from kernelforest.scaling import FEW_ROWS, Floats, Mask, Numbers, Scaling, scalings, seen
+from kernelforest.scaling import FEW_ROWS, Floats, Mask, Numbers, Scaling, number_of_rows, scalings, seen
 from kernelforest.scoring import SCORINGS, losses, mean_and_error
 
 METHODS = ("sigmoid", "beta", "isotonic", "venn-abers")  # from the stiffest to the most flexible
@@ -188,7 +188,7 @@ def choose_calibrator(
     group = _members(groups, keep)
     if len(np.unique(y)) < 2:
         method = None
-    elif method == "auto" and w.sum() < FEW_ROWS:
+    elif method == "auto" and number_of_rows(w) < FEW_ROWS:
         method = "sigmoid"
     if method != "auto":
         return Chosen(method, _fit(method, p, y, w), scoring, ())

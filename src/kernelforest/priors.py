@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import date, datetime
 from typing import Any
 
 import numpy as np
@@ -57,11 +58,13 @@ def read_population(prior: Any, classes: NDArray[Any], shares: Floats, class_wei
 
 
 def as_label(key: Any) -> Any:
-    """A date or duration of numpy as that of Python, which pandas' are equal to; other labels as they are.
+    """A date or duration of numpy, or a day, as that of Python, which pandas' are equal to; other labels as they are.
 
     >>> as_label(np.datetime64("2026-01-02"))
     datetime.datetime(2026, 1, 2, 0, 0)
     """
+    if isinstance(key, date) and not isinstance(key, datetime):
+        return datetime(key.year, key.month, key.day)
     return key.astype(f"{key.dtype.kind}8[us]").item() if isinstance(key, np.datetime64 | np.timedelta64) else key
 
 

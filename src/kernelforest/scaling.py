@@ -86,7 +86,12 @@ def strength(w: Floats) -> float:
     >>> round(strength(np.ones(500)), 3), round(strength(np.ones(50)), 3)
     (0.1, 0.4)
     """
-    return RIDGE * max(1.0, FEW_ROWS / max(float(w.sum()), 1.0)) ** 2
+    return RIDGE * max(1.0, FEW_ROWS / max(number_of_rows(w), 1.0)) ** 2
+
+
+def number_of_rows(w: Floats) -> float:
+    """How many there are, or how many they amount to, if that is less."""
+    return min(float(len(w)), float(w.sum()))
 
 
 def newton(

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 BLUE, ORANGE, SKY = "#0072B2", "#E69F00", "#56B4E9"
 COLOURS = (BLUE, ORANGE, "#009E73", "#CC79A7", SKY, "#D55E00", "#F0E442")
+MARKERS = ("o", "s", "^", "D", "v")
 PALE = "#888888"  # for what should not be compared with the rest
 BESIDE: dict[str, Any] = {"loc": "upper left", "bbox_to_anchor": (1.0, 1.0), "frameon": False}  # a legend, right of the axes
 

@@ -10,7 +10,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelforest.displays.canvas import BESIDE, BLUE, COLOURS, ORANGE, axes, plain
+from kernelforest.displays.canvas import BESIDE, BLUE, COLOURS, MARKERS, ORANGE, axes, plain
 from kernelforest.displays.scales import Scale
 from kernelforest.kernel import ForestKernel
 from kernelforest.kernel.explain import VotingPoints, check_mass, narrowest_features
@@ -18,7 +18,7 @@ from kernelforest.kernel.grids import is_categorical
 from kernelforest.kernel.points import feature_number
 from kernelforest.kernel.shape import DerivativeImportance, Derivatives, LevelSets, Profile
 
-_MARKERS = (("o", np.pi / 4), ("s", 1.0), ("^", 0.5), ("D", 1.0), ("v", 0.5))  # and their area, in squares of their width
+_AREAS = (np.pi / 4, 1.0, 0.5, 1.0, 0.5)  # of the markers, in squares of their width
 _LONG = 28  # letters of a name on one line
 _NO_PLACE = "a value is missing or infinite"  # and so on no axis
 _LARGEST, _ALL = 500.0, 4000.0  # square points: most for one row, and for all rows together
@@ -109,14 +109,14 @@ class VotingPointsDisplay:
         if self.classes:
             for number, name in enumerate(self.classes):
                 mine = np.array([own == name for own in label.tolist()], dtype=bool)
-                marker, filled = _MARKERS[number % len(_MARKERS)]
+                marker, filled = MARKERS[number % len(MARKERS)], _AREAS[number % len(MARKERS)]
                 look = {"color": COLOURS[number % len(COLOURS)], "marker": marker, "label": f"y = {plain(name)}"}
                 ax.scatter(*where[mine].T, **({"s": size[mine] / filled, "linewidths": line[mine]} | look | style))
         else:
             told = label.ndim == 1 and not np.isnan(label).any()
             look = {"c": label, "cmap": "cividis"} if told else {"color": BLUE}
             drawn = ax.scatter(
-                *where.T, **({"s": size / _MARKERS[0][1], "linewidths": line, "label": "voting row"} | look | style)
+                *where.T, **({"s": size / _AREAS[0], "linewidths": line, "label": "voting row"} | look | style)
             )
             if told:
                 ax.figure.colorbar(drawn, ax=ax, label="y")

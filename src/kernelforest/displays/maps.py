@@ -8,11 +8,9 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelforest.displays.canvas import BESIDE, BLUE, COLOURS, axes, plain, star
+from kernelforest.displays.canvas import BESIDE, BLUE, COLOURS, MARKERS, axes, plain, star
 from kernelforest.kernel import ForestKernel
 from kernelforest.uses import KernelMap, map_rows, prototypes
-
-_MARKERS = ("o", "s", "^", "D", "v")
 
 
 @dataclass(eq=False, repr=False)
@@ -43,7 +41,7 @@ class MapDisplay:
         rows = prototypes(kernel, n_prototypes).rows if classes and n_prototypes else np.empty(0, np.intp)
         label = np.full(kernel.n_rows, None)
         if training.classes is not None:
-            label = training.classes[training.values.argmax(axis=1)]
+            label = training.classes[training.class_numbers]
         elif training.values.shape[1] == 1:
             label = training.values[:, 0]
         return cls(map_rows(kernel, 2), label, classes, rows)
@@ -71,7 +69,7 @@ class MapDisplay:
         if self.classes:
             for number, name in enumerate(self.classes):
                 mine = np.array([own == name for own in self.label.tolist()], dtype=bool)
-                look = {"color": COLOURS[number % len(COLOURS)], "marker": _MARKERS[number % len(_MARKERS)]}
+                look = {"color": COLOURS[number % len(COLOURS)], "marker": MARKERS[number % len(MARKERS)]}
                 ax.scatter(*where[mine].T, **({"label": f"y = {plain(name)}"} | look | style))
         elif self.label.dtype == object:
             ax.scatter(*where.T, **({"color": BLUE} | style))

@@ -18,6 +18,7 @@ from kernelforest.compiling import announced_compiling
 from kernelforest.frames import as_table
 from kernelforest.kernel.points import read_point
 from kernelforest.kernel.training import Show, Training
+from kernelforest.priors import as_label
 
 if TYPE_CHECKING:  # the methods of the kernel call this module
     from kernelforest.kernel.product import ForestKernel
@@ -198,6 +199,7 @@ def _target(training: Training, label: Any, shares: NDArray[np.float64]) -> int:
     if label is None:
         return int(shares.argmax()) if len(shares) > 2 else len(shares) - 1
     classes = [] if training.classes is None else training.classes.tolist()
+    label = as_label(label)
     if label not in classes:
         raise ValueError(f"label must be one of {', '.join(map(repr, classes)) or 'none, of a regression'}; got {label!r}")
     return classes.index(label)

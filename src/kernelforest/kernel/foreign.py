@@ -124,7 +124,7 @@ def check_own_rows(training: Training, X_train: Any, y_train: Any, weight: Any) 
     """Whether rows and labels, if given, are those that one of our own forests was grown on; it knows its weights itself."""
     if X_train is not None and not np.array_equal(training.route(X_train), training.leaves):
         raise ValueError("X_train is not the table this forest was fitted on: its rows reach other leaves")
-    labels = np.asarray(training.classes)[training.values.argmax(axis=1)]
+    labels = np.asarray(training.classes)[training.class_numbers]
     if y_train is not None and not np.array_equal(np.ravel(np.asarray(y_train)), labels):
         raise ValueError("y_train must be left out or be what this forest was fitted on: its kernel knows those labels")
     if weight is not None:
@@ -399,7 +399,12 @@ def _readers(
         gaps[:, list(schema.levels)] = False
         return np.where(gaps, np.nan, numbers)
 
-    return read, lambda rows=slice(None): read(X_train if _is_everything(rows) else take_rows(X_train, rows))
+    def matrix(rows: Any = slice(None)) -> NDArray[np.float64]:
+        if not _is_everything(rows) and not len(some := take_rows(X_train, rows)):
+            return read(take_rows(X_train, slice(1)))[:0]  # schemas refuse tables without rows
+        return read(X_train if _is_everything(rows) else some)
+
+    return read, matrix
 
 
 def _opened(X_train: Any) -> Callable[..., NDArray[np.float64]]:

@@ -136,8 +136,7 @@ class ForestKernel:
             Of the entries; the latter takes a third less memory.
 
         """
-        if np.dtype(dtype) not in (np.float64, np.float32):
-            raise ValueError(f"dtype must be float64 or float32, got {dtype!r}")
+        _check_dtype(dtype)
         if kind == "path":
             similar = shape.path_matrix(self._training, X, Z, decay)
             return np.minimum(similar, 1.0, out=similar).astype(dtype, copy=False)
@@ -160,19 +159,18 @@ class ForestKernel:
         size : int
             Rows of a block.
 
-        Yields
-        ------
-        rows : slice
-            Which rows they are.
-        K : csr_array
-            Those rows, a column for each training row.
+        Returns
+        -------
+        iterator of pairs
+            Which rows they are, as a slice, and these rows of the kernel, a column for each training row.
 
         """
         check_whole("size", size, 1)
+        _check_dtype(dtype)
         plan = self._plan(X, None, kind)
-        for first in range(0, plan.shape[0], size):
-            rows = slice(first, min(first + size, plan.shape[0]))
-            yield rows, plan.rows(rows, dtype)
+        starts = range(0, plan.shape[0], size)
+        blocks = (slice(first, min(first + size, plan.shape[0])) for first in starts)
+        return ((rows, plan.rows(rows, dtype)) for rows in blocks)
 
     def operator(self, X: Any = None) -> LinearOperator:
         """The kernel of kind "leaf" as a linear operator of scipy: `operator @ v` is `matrix(X) @ v` without the matrix.
@@ -191,6 +189,8 @@ class ForestKernel:
         even, index = training.factors / self.n_trees, self._index("all", False)
 
         def multiplied(mine: NDArray[np.int32], by: pairs.Index, v: NDArray[np.float64]) -> NDArray[np.float64]:
+            if np.asarray(v).dtype.kind not in "fiub":
+                raise TypeError(f"a kernel multiplies real numbers, got {np.asarray(v).dtype}")
             out = np.zeros((len(mine), v.shape[1]))
             add_up(mine, form_opinions(even, by, False, v), out, np.zeros(len(mine)), training.threads)
             return out
@@ -442,6 +442,11 @@ class ForestKernel:
     def _plan(self, X: Any, Z: Any, kind: str) -> Plan:
         columns = None if Z is None else self._leaves(Z)
         return make_plan(self._training.query(X), X is None, columns, kind, self._index, lambda: self._counts)
+
+
+def _check_dtype(dtype: Any) -> None:
+    if np.dtype(dtype) not in (np.float64, np.float32):
+        raise ValueError(f"dtype must be float64 or float32, got {dtype!r}")
 
 
 def _made_again(

@@ -82,7 +82,7 @@ class Training:
         table = X.tocsr() if hasattr(X, "tocsr") else X  # other sparse tables have no rows to take
 
         def send(rows: slice) -> NDArray[np.int32]:
-            leaves = self.route(take_rows(table, rows))
+            leaves = self.route(table.iloc[rows] if hasattr(table, "iloc") else table[rows])  # a function may use the index
             if len(leaves) != rows.stop - rows.start:
                 raise ValueError(f"X must have a row for each row of leaves, got {rows.stop - rows.start} and {len(leaves)}")
             return leaves
@@ -110,6 +110,11 @@ class Training:
     def tree_weights(self) -> NDArray[np.float64]:
         """What each tree counts in all its columns."""
         return np.bincount(self.trees, self.factors).astype(np.float64)
+
+    @property
+    def class_numbers(self) -> NDArray[np.intp]:
+        """The class of each row, (n_rows,); all the same where there are no classes."""
+        return np.zeros(len(self.leaves), np.intp) if self.classes is None else self.values.argmax(axis=1)
 
     @property
     def row_weights(self) -> NDArray[np.float64]:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelforest.data import is_frame, is_missing
+from kernelforest.data import is_frame, is_missing, unmasked
 from kernelforest.kernel import ForestKernel
 from kernelforest.kernel.grids import is_categorical
 from kernelforest.kernel.points import read_rows
@@ -51,11 +51,19 @@ def impute(kernel: ForestKernel, X: Any) -> Any:
 
     """
     training = kernel._training
+    if not training.names:
+        raise ValueError(
+            "the training table is not known, so there is nothing to fill gaps with: give X_train to from_model"
+        )
     if training.forest is None and is_categorical(training).any():
         raise ValueError("columns that hold no numbers can only be filled by forests of this package: fit one on this table")
-    table = np.asarray(X, dtype=object) if isinstance(X, list | tuple) else X
-    matrix = read_rows(training, table)
-    gaps = np.isnan(matrix) & _gaps(table)
+    if hasattr(X, "toarray"):
+        raise TypeError("X must be dense, got a sparse container: it has no gaps")
+    table = np.asarray(X, dtype=object) if isinstance(X, list | tuple) else unmasked(X)
+    matrix = np.array(read_rows(training, table))
+    gaps = np.isnan(matrix)
+    if training.forest is not None:
+        gaps &= _gaps(table)
     rows = np.flatnonzero(gaps.any(axis=1))
     if not len(rows):
         return _copy(table)
@@ -81,7 +89,7 @@ def _guesses(
         found = centre + np.divide(sums, shares, out=np.zeros_like(sums), where=shares > 0.0)
         yield from zip(chosen.tolist(), found.T, strict=True)
     for j in columns[levels[columns]].tolist():
-        there = np.flatnonzero(~np.isnan(known[:, j]))
+        there = np.flatnonzero(~np.isnan(known[:, j]) & (weight > 0.0))
         if not len(there):
             continue
         places = known[there, j].astype(np.int64)
@@ -123,9 +131,7 @@ def _filled(training: Training, table: Any, matrix: NDArray[np.float64], new: ND
         if not hasattr(table, "iloc"):
             out = out.with_columns(_polars(table[name], gaps, _shown(training, j, matrix[gaps, j])))
             continue
-        values = np.asarray(table[name].to_list(), dtype=object)
-        values[gaps] = _shown(training, j, matrix[gaps, j])
-        out[name] = _like(table[name], values)
+        out[name] = _pandas(table[name], gaps, _shown(training, j, matrix[gaps, j]))
     return out
 
 
@@ -140,18 +146,27 @@ def _shown(training: Training, j: int, numbers: NDArray[np.float64]) -> NDArray[
     return np.asarray(numbers if training.show is None else training.show(j, numbers))
 
 
-def _like(column: Any, values: NDArray[Any]) -> Any:
-    """Values as a pandas column of the same type; whole numbers become fractions."""
-    if getattr(column.dtype, "kind", "O") in "iufb":
-        return values.astype(np.float64)
-    return type(column)(values, index=column.index, name=column.name).astype(column.dtype)
+def _pandas(column: Any, gaps: NDArray[np.bool_], new: NDArray[Any]) -> Any:
+    """A pandas column with values in its gaps, of the same type if that can hold them; whole numbers become fractions."""
+    values = np.asarray(column.to_list(), dtype=object)
+    values[gaps] = new
+    kind, like = getattr(column.dtype, "kind", "O"), {"index": column.index, "name": column.name}
+    if new.dtype.kind == "f":
+        return type(column)(values.astype(np.float64), **like).astype(column.dtype if kind == "f" else np.float64)
+    if kind in "fiub":  # a column without any value, which is no column of numbers
+        return type(column)(values, **like).infer_objects()
+    if hasattr(column, "cat"):
+        column = column.cat.add_categories([level for level in dict.fromkeys(new) if level not in column.cat.categories])
+    return type(column)(values, **like).astype(column.dtype)
 
 
-def _polars(column: Any, gaps: NDArray[np.bool_], values: NDArray[Any]) -> Any:
-    """A polars column with values in its gaps, of the same type; whole numbers become fractions."""
+def _polars(column: Any, gaps: NDArray[np.bool_], new: NDArray[Any]) -> Any:
+    """The same of a polars column."""
     import polars
 
-    if column.dtype.is_integer() or column.dtype == polars.Boolean:
-        column = column.cast(polars.Float64)
-    found = polars.Series(column.name, values.tolist() if values.dtype == object else values).cast(column.dtype)
-    return column.scatter(np.flatnonzero(gaps), found)
+    found = polars.Series(column.name, new.tolist() if new.dtype == object else new)
+    if column.dtype.is_integer() or column.dtype in (polars.Boolean, polars.Null):
+        column = column.cast(found.dtype)
+    elif isinstance(column.dtype, polars.Enum) and not set(new.tolist()) <= set(column.dtype.categories):
+        column = column.cast(polars.String)
+    return column.scatter(np.flatnonzero(gaps), found.cast(column.dtype))

@@ -1,7 +1,8 @@
 """A map of the rows: a kernel enters; points leave, whose distances are nearly those of the kernel.
 
-Two rows are sqrt(2 - 2 K) apart, because K of kind "leaf" is an inner product of rows of length one. So classical scaling of
-these distances is a matter of the leading eigenvectors of K, centred, and these need products with K only, never K itself.
+Two training rows are sqrt(2 - 2 K) apart, because K of kind "leaf" is an inner product, and one for a row with itself. So
+classical scaling of these distances is a matter of the leading eigenvectors of K, centred, and these need products with K
+only, never K itself.
 """
 
 from __future__ import annotations
@@ -67,13 +68,16 @@ def map_rows(kernel: ForestKernel, n_components: int = 2) -> KernelMap:
     n = kernel.n_rows
     check_whole("n_components", n_components, 1, n - 1, "one less than training rows")
     K = kernel.operator()
+    total = n - float((K @ np.ones(n)).mean())  # the trace of the centred kernel
+    if total < _NOTHING * n:  # all rows are alike
+        nowhere = np.zeros((n, n_components))
+        return KernelMap(kernel, nowhere, nowhere[0], nowhere, nowhere[0])
     values, vectors = _leading(K, n, n_components)
     vectors *= np.where(vectors[np.abs(vectors).argmax(axis=0), np.arange(n_components)] < 0, -1.0, 1.0)  # of two, one
-    there = values > _NOTHING * max(values.max(), 1.0)
+    there = values > _NOTHING * values.max()
     roots = np.sqrt(np.where(there, values, 1.0))
     axes = np.where(there, vectors / roots, 0.0)
-    total = n - float((K @ np.ones(n)).mean())  # the trace of the centred kernel
-    shares = np.where(there, values, 0.0) / max(total, np.finfo(np.float64).tiny)
+    shares = np.where(there, values, 0.0) / total
     return KernelMap(kernel, np.where(there, vectors * roots, 0.0), shares, axes, (K @ axes).mean(axis=0))
 
 

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from kernelforest.kernel import ForestKernel
+from kernelforest.priors import as_label
 
 
 class Scale(NamedTuple):
@@ -53,8 +54,10 @@ def outliers(
     training = kernel._training
     if kind is None:
         kind = "leaf" if training.draws is None else "oob"
-    values = training.values if training.classes is not None else np.ones((kernel.n_rows, 1))
-    own = values.argmax(axis=1)
+    if X is None and labels is not None:
+        raise ValueError("labels are those of new rows: give X, or leave them out")
+    own = training.class_numbers
+    values = np.eye(1 if training.classes is None else len(training.classes))[own]
     raw = _raw(kernel, None, kind, values)
     scale = _usual(raw[np.arange(len(own)), own], own, values.shape[1])
     if X is None:
@@ -94,7 +97,8 @@ def _numbers(labels: ArrayLike, n: int, classes: NDArray[Any] | None) -> NDArray
     if given.shape != (n,):
         raise ValueError(f"labels must be {n}, one for each row of X, got shape {given.shape}")
     places = {label: k for k, label in enumerate(classes.tolist())}
-    unknown = [label for label in given.tolist() if label not in places]
+    wanted = [as_label(label) for label in given]
+    unknown = [label for label in wanted if label not in places]
     if unknown:
-        raise ValueError(f"labels must be among {classes.tolist()}, got {unknown[0]!r}")
-    return np.array([places[label] for label in given.tolist()], dtype=np.intp)
+        raise ValueError(f"labels must be among {classes.tolist()}, got {unknown[0]}")
+    return np.array([places[label] for label in wanted], dtype=np.intp)

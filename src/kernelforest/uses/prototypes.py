@@ -74,13 +74,16 @@ def prototypes(kernel: ForestKernel, n: int = 3, k: int | None = None, *, kind: 
     """
     training = kernel._training
     check_whole("n", n, 1)
+    if kernel.n_rows < 2:
+        raise ValueError("prototypes are among several rows, the kernel has one")
     k = min(max(10, isqrt(kernel.n_rows)), kernel.n_rows - 1) if k is None else k
     near, similar = kernel.nearest(k=k, kind=kind)
-    own = training.values.argmax(axis=1) if training.classes is not None else np.zeros(kernel.n_rows, np.intp)
+    own = training.class_numbers
     found = [(c, *one) for c in np.unique(own) for one in _of_class(np.flatnonzero(own == c), near, similar, n)]
     counts = np.bincount(own)
-    matrix = [_typical(training.matrix(covered), is_categorical(training)) for _, _, covered, _ in found]
-    low, typical, high = np.array(matrix).transpose(1, 0, 2)
+    levels = is_categorical(training)  # of no features, if the training table is not known
+    tables = [training.matrix(covered) if len(levels) else np.empty((1, 0)) for _, _, covered, _ in found]
+    low, typical, high = np.array([_typical(table, levels) for table in tables]).transpose(1, 0, 2)
     label = np.full(len(found), None) if training.classes is None else training.classes[[c for c, *_ in found]]
     return Prototypes(
         rows=np.array([row for _, row, _, _ in found]),
@@ -121,6 +124,8 @@ def _typical(rows: NDArray[np.float64], categorical: NDArray[np.bool_]) -> NDArr
         known = column[~np.isnan(column)]
         if len(known) and categorical[j]:
             out[:, j] = np.bincount(known.astype(np.int64)).argmax()
-        elif len(known):
-            out[:, j] = np.quantile(known, (0.25, 0.5, 0.75))
+        elif len(known):  # between infinity and something else there is nothing
+            quartiles = (0.25, 0.5, 0.75)
+            there = np.isfinite(known).all()
+            out[:, j] = np.quantile(known, quartiles) if there else np.quantile(known, quartiles, method="lower")
     return out
