@@ -358,4 +358,3 @@ def test_functions_that_read_the_index_of_a_frame_get_it_in_every_block(monkeypa
 def test_no_rows_of_a_table_are_an_empty_table():
     forest = RandomForestClassifier(3, random_state=0).fit(X, Y)
     assert ForestKernel.from_model(forest, X, Y)._training.matrix(np.empty(0, int)).shape == (0, X.shape[1])
-
