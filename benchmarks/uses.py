@@ -100,7 +100,7 @@ def suspicions(X: Array, y: NDArray[np.int64], seed: int) -> dict[str, Array]:
         [np.column_stack((rows, isolation(X[rows], how))) for rows in (np.flatnonzero(y == c) for c in set(y))]
     )
     return {
-        "outliers": outliers(model.kernel_),
+        "outliers": outliers(model.kernel_).scores,
         "1 - oob_proba_": 1.0 - model.oob_proba_[own],
         "scikit-learn's forest, cross-validated": 1.0 - held_out[own],
         "isolation forest by class": alone[alone[:, 0].argsort(), 1],

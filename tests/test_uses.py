@@ -145,11 +145,11 @@ def test_outliers_are_their_definition(n, seed, n_classes):
     kernel = own_kernel(X, y)
     for kind in ("leaf", "oob"):
         expected = loops_outliers(kernel.matrix(kind=kind, dense=True), y, n_classes)
-        np.testing.assert_allclose(outliers(kernel, kind=kind), expected, atol=1e-9)
-    np.testing.assert_array_equal(outliers(kernel), outliers(kernel, kind="oob"))
-    new = X[:6] + 0.05
-    by_label = np.array([outliers(kernel, new, np.full(6, c)) for c in range(n_classes)])
-    np.testing.assert_array_equal(outliers(kernel, new), by_label.min(axis=0))
+        np.testing.assert_allclose(outliers(kernel, kind=kind).scores, expected, atol=1e-9)
+    found, new = outliers(kernel), X[:6] + 0.05
+    np.testing.assert_array_equal(found.scores, outliers(kernel, kind="oob").scores)
+    by_label = np.array([found.transform(new, np.full(6, c)) for c in range(n_classes)])
+    np.testing.assert_array_equal(found.transform(new), by_label.min(axis=0))
 
 
 def test_rows_that_were_moved_away_are_outliers():
@@ -161,17 +161,19 @@ def test_rows_that_were_moved_away_are_outliers():
     X[moved] = rng.normal(size=(20, 4)) + 3.0 * (y[moved] == "a")[:, None]
     model = KernelForestClassifier(random_state=0).fit(X, y)
     found = outliers(model.kernel_)
-    assert set(np.argsort(-found)[:20]) == set(moved)
-    assert np.median(found) < 1.0
+    shown = found.frame().head(20)
+    assert set(shown["row"]) == set(moved)
+    assert shown["label"].tolist() == y[shown["row"]].tolist()
+    assert shown["score"].is_monotonic_decreasing
+    assert np.median(found.scores) < 1.0
+    assert repr(found) == f"Outliers({(found.scores > 10).sum()} of 400 training rows above ten)"
     new, labels = rng.normal(size=(50, 4)), np.array(["a"] * 50)
-    assert np.median(outliers(model.kernel_, new, labels)) < 1.0
-    assert outliers(model.kernel_, new, np.array(["b"] * 50)).min() > 5.0
+    assert np.median(found.transform(new, labels)) < 1.0
+    assert found.transform(new, np.array(["b"] * 50)).min() > 5.0
     with pytest.raises(ValueError, match=r"labels must be among \['a', 'b'\], got c"):
-        outliers(model.kernel_, new, ["c"] * 50)
-    with pytest.raises(ValueError, match="labels are those of new rows: give X"):
-        outliers(model.kernel_, labels=y)
+        found.transform(new, ["c"] * 50)
     with pytest.raises(ValueError, match="labels must be 50, one for each row of X"):
-        outliers(model.kernel_, new, ["a"])
+        found.transform(new, ["a"])
 
 
 @pytest.mark.parametrize("unit", ["D", "ns"])
@@ -179,7 +181,8 @@ def test_labels_may_be_dates(unit):
     X, y = drawn(60, 0)
     days = np.array(["2026-01-01", "2026-01-02"], f"M8[{unit}]")[y]
     kernel = own_kernel(X, days)
-    np.testing.assert_array_equal(outliers(kernel, X[:9], days[:9]), outliers(own_kernel(X, y), X[:9], y[:9]))
+    expected = outliers(own_kernel(X, y)).transform(X[:9], y[:9])
+    np.testing.assert_array_equal(outliers(kernel).transform(X[:9], days[:9]), expected)
     assert kernel.explain(X[0], label=days[0]).target == pd.Timestamp(days[0])
 
 
@@ -187,9 +190,9 @@ def test_outliers_of_a_regression_are_of_one_class():
     X, _ = drawn(60, 0)
     kernel = ForestKernel.from_model(RandomForestRegressor(20, random_state=0).fit(X, X[:, 0]), X, X[:, 0])
     expected = loops_outliers(kernel.matrix(kind="oob", dense=True), np.zeros(60, int), 1)
-    np.testing.assert_allclose(outliers(kernel), expected, atol=1e-9)
+    np.testing.assert_allclose(outliers(kernel).scores, expected, atol=1e-9)
     with pytest.raises(ValueError, match="labels must be left out"):
-        outliers(kernel, X, X[:, 0])
+        outliers(kernel).transform(X, X[:, 0])
 
 
 def loops_prototypes(K, own, n, k):

@@ -6,7 +6,7 @@ than a block of the kernel.
 
 from kernelforest.uses.imputing import impute
 from kernelforest.uses.mapping import KernelMap, map_rows
-from kernelforest.uses.outlying import outliers
+from kernelforest.uses.outlying import Outliers, outliers
 from kernelforest.uses.prototypes import Prototypes, prototypes
 
-__all__ = ["KernelMap", "Prototypes", "impute", "map_rows", "outliers", "prototypes"]
+__all__ = ["KernelMap", "Outliers", "Prototypes", "impute", "map_rows", "outliers", "prototypes"]

@@ -6,70 +6,81 @@ of the class, divided by the median distance from it. They call a row above ten 
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from kernelforest.frames import as_table
 from kernelforest.kernel import ForestKernel
 from kernelforest.priors import as_label
 
 
-class Scale(NamedTuple):
-    """What is usual in a class."""
+@dataclass(frozen=True, eq=False, repr=False)
+class Outliers:
+    """How unusual each training row is in its class, and what is usual there, to say the same of new rows."""
 
-    middle: NDArray[np.float64]  # (n_classes,)
-    spread: NDArray[np.float64]  # (n_classes,)
+    kernel: ForestKernel
+    kind: str  # of the kernel
+    scores: NDArray[np.float64]  # (n_rows,) of the training rows: about zero is usual, above ten an outlier
+    middle: NDArray[np.float64]  # (n_classes,) median of a class before it is taken off; NaN without rows
+    spread: NDArray[np.float64]  # (n_classes,) median distance from it
+
+    def __repr__(self) -> str:
+        return f"Outliers({(self.scores > 10.0).sum():,} of {len(self.scores):,} training rows above ten)"
+
+    def transform(self, X: Any, labels: ArrayLike | None = None) -> NDArray[np.float64]:
+        """Scores of new rows, (n_rows,), in classes that are given, or else in the class where each is most usual."""
+        training = self.kernel._training
+        found = (_raw(self.kernel, X, self.kind) - self.middle) / self.spread
+        if labels is None:
+            return np.asarray(np.nanmin(found, axis=1))
+        return np.asarray(found[np.arange(len(found)), _numbers(labels, len(found), training.classes)])
+
+    def frame(self) -> Any:
+        """The training rows, most unusual first: a pandas data frame, or a dict of columns where pandas is not installed."""
+        training, order = self.kernel._training, np.argsort(-self.scores, kind="stable")
+        columns = {"row": order, "score": self.scores[order]}
+        if training.classes is not None:
+            columns["label"] = training.classes[training.class_numbers[order]]
+        return as_table(columns)
 
 
-def outliers(
-    kernel: ForestKernel, X: Any = None, labels: ArrayLike | None = None, *, kind: str | None = None
-) -> NDArray[np.float64]:
-    """How unlike the rows of its class each row is, in units of what is usual there; usual is about zero.
+def outliers(kernel: ForestKernel, *, kind: str | None = None) -> Outliers:
+    """How unlike the other rows of its class each row is.
 
     Parameters
     ----------
     kernel : ForestKernel
         For instance `model.kernel_`. Without labels, or of a regression, all rows are of one class.
-    X : table, optional
-        New rows; the training rows if left out.
-    labels : array, optional
-        Classes of the new rows. Without them, a row is compared with every class, and the one it is most usual in counts.
     kind : str, optional
         Of the kernel, as in `ForestKernel.matrix`; "oob" if left out, where trees left rows out, so that training rows are
         looked at as new rows are; otherwise "leaf".
 
-    Returns
-    -------
-    array of shape (n_rows,)
-        Zero where nothing differs in the class.
-
     Examples
     --------
     >>> leaves = [[0, 0], [0, 0], [0, 1], [0, 1], [0, 0], [1, 2]]
-    >>> outliers(ForestKernel.from_model((leaves, lambda X: leaves), None)).round(1).tolist()
+    >>> outliers(ForestKernel.from_model((leaves, lambda X: leaves), None)).scores.round(1).tolist()
     [-1.0, -1.0, 1.0, 1.0, -1.0, 17.3]
 
     """
     training = kernel._training
     if kind is None:
         kind = "leaf" if training.draws is None else "oob"
-    if X is None and labels is not None:
-        raise ValueError("labels are those of new rows: give X, or leave them out")
     own = training.class_numbers
-    values = np.eye(1 if training.classes is None else len(training.classes))[own]
-    raw = _raw(kernel, None, kind, values)
-    scale = _usual(raw[np.arange(len(own)), own], own, values.shape[1])
-    if X is None:
-        return np.asarray((raw[np.arange(len(own)), own] - scale.middle[own]) / scale.spread[own])
-    found = (_raw(kernel, X, kind, values) - scale.middle) / scale.spread
-    if labels is None:
-        return np.asarray(np.nanmin(found, axis=1))
-    return np.asarray(found[np.arange(len(found)), _numbers(labels, len(found), training.classes)])
+    raw = _raw(kernel, None, kind)[np.arange(len(own)), own]
+    middle, spread = np.full((2, _number_of_classes(kernel)), np.nan)
+    for c in np.unique(own):
+        middle[c] = np.median(raw[own == c])
+        around = np.abs(raw[own == c] - middle[c])
+        spread[c] = np.median(around) or around.mean() or 1.0  # one, if nothing differs
+    return Outliers(kernel, kind, (raw - middle[own]) / spread[own], middle, spread)
 
 
-def _raw(kernel: ForestKernel, X: Any, kind: str, values: NDArray[np.float64]) -> NDArray[np.float64]:
+def _raw(kernel: ForestKernel, X: Any, kind: str) -> NDArray[np.float64]:
     """Rows of each class by the sum of squared similarities to them; a row is similar to itself."""
+    values = np.eye(_number_of_classes(kernel))[kernel._training.class_numbers]
     counts, out = values.sum(axis=0), []
     for rows, K in kernel.blocks(X, kind=kind):
         if X is None:
@@ -78,15 +89,9 @@ def _raw(kernel: ForestKernel, X: Any, kind: str, values: NDArray[np.float64]) -
     return np.concatenate(out)
 
 
-def _usual(raw: NDArray[np.float64], own: NDArray[np.intp], n_classes: int) -> Scale:
-    """The median of every class, and the median distance from it; NaN where a class has no rows."""
-    middle, spread = np.full(n_classes, np.nan), np.full(n_classes, np.nan)
-    for c in np.unique(own):
-        mine = raw[own == c]
-        middle[c] = np.median(mine)
-        around = np.abs(mine - middle[c])
-        spread[c] = np.median(around) or around.mean() or 1.0
-    return Scale(middle, spread)
+def _number_of_classes(kernel: ForestKernel) -> int:
+    classes = kernel._training.classes
+    return 1 if classes is None else len(classes)
 
 
 def _numbers(labels: ArrayLike, n: int, classes: NDArray[Any] | None) -> NDArray[np.intp]:
