@@ -12,6 +12,7 @@ from sklearn.isotonic import IsotonicRegression
 from sklearn.linear_model import LogisticRegression
 
 import oracle
+from kernelforest import KernelForestClassifier
 from kernelforest.calibration import METHODS, _folds, choose_calibrator, cross_fitted, fit_calibrator
 from kernelforest.reliability import reliability
 from kernelforest.scoring import losses, score
@@ -450,3 +451,24 @@ def test_few_rows_are_calibrated_by_a_sigmoid_that_is_held_back():
     assert few.candidates == ()  # nothing was compared
     many = choose_calibrator("sigmoid", np.repeat(proba, 10, axis=0), np.repeat(y, 10))
     assert 1.0 < few.calibrator.slope[0] < 0.5 * many.calibrator.slope[0]
+
+
+@pytest.mark.parametrize("method", ["sigmoid", "isotonic"])
+def test_a_map_is_chosen_by_some_rows_and_fitted_on_all(method, monkeypatch):
+    monkeypatch.setattr("kernelforest.outofbag.CALIBRATION_ROWS", 100)
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(1000, 2))
+    y = (rng.random(1000) < expit(2 * X[:, 0] - 2)).astype(int)
+    model = KernelForestClassifier.untuned(30, random_state=0, calibration=method).fit(X, y)
+    raw = model.forest_.estimate_out_of_bag("mean", "inbag")[0]
+    q = pair(GRID)
+    np.testing.assert_allclose(model.calibration_.calibrator(q), fit_calibrator(method, raw, y)(q), rtol=1e-6)
+
+
+def test_maps_that_leave_a_row_out_may_be_fitted_on_some_of_the_others():
+    p, y = draw(4000)
+    rare = y * (np.random.default_rng(1).random(len(y)) < 0.05)
+    whole, some = (cross_fitted("sigmoid", pair(p), rare, most=most)[:, 1] for most in (None, 1000))
+    assert not np.array_equal(whole, some)
+    np.testing.assert_allclose(some.mean(), rare.mean(), rtol=0.1)  # rare hits have their share, and their weight
+    np.testing.assert_array_equal(cross_fitted("sigmoid", pair(p), rare, most=4000)[:, 1], whole)

@@ -35,7 +35,7 @@ from kernelforest._engine.isotonic import shares_with_a_hit
 from kernelforest.compiling import announced_compiling
 from kernelforest.frames import as_table
 from kernelforest.scaling import FEW_ROWS, Floats, Mask, Numbers, Scaling, number_of_rows, scalings, seen
-from kernelforest.scoring import SCORINGS, losses, mean_and_error
+from kernelforest.scoring import SCORINGS, effective_number, losses, mean_and_error, sample_rows
 
 METHODS = ("sigmoid", "beta", "isotonic", "venn-abers")  # from the stiffest to the most flexible
 SCALINGS = METHODS[:2]
@@ -215,15 +215,18 @@ def cross_fitted(
     *,
     folds: int = 10,
     seed: int = 0,
+    most: int | None = None,
 ) -> Floats:
     """Calibrate every row by a map that was fitted without it; rows that cannot be scored stay as they are.
 
-    Folds are drawn blindly: if classes were spread evenly, the other folds would know the shares of this one.
+    Folds are drawn blindly: if classes were spread evenly, the other folds would know the shares of this one. A map may be
+    fitted on `most` of the rows, drawn so that rare classes have their share.
     """
     _check_method(method, (None, *METHODS))
     out = np.array(proba, dtype=np.float64)
     keep, p, y, w = seen(proba, labels, weight)
-    out[keep] = _crossed(method, p, y, w, _folds(y, _members(groups, keep), _number_of_folds(folds, p), seed, even=False))
+    fold = _folds(y, _members(groups, keep), _number_of_folds(folds, p), seed, even=False)
+    out[keep] = _crossed(method, p, y, w, fold, most)
     return out
 
 
@@ -246,13 +249,19 @@ def _number_of_folds(folds: int, p: Floats) -> int:
     return folds if p.shape[1] <= FEW_CLASSES else min(folds, 3)
 
 
-def _crossed(method: str | None, p: Floats, y: Numbers, w: Floats, fold: Numbers) -> Floats:
+def _crossed(method: str | None, p: Floats, y: Numbers, w: Floats, fold: Numbers, most: int | None = None) -> Floats:
     out = p.copy()
     if not fold.any():  # one fold leaves nothing to fit on
         return out
-    starts = [change for _, change in scalings(method, p, y, w)] if method in SCALINGS else []
+    starts: list[Floats] = []
     for f in range(fold.max() + 1):
-        out[fold == f] = _fit(method, p[fold != f], y[fold != f], w[fold != f], starts)(p[fold == f])
+        rows, mass = np.flatnonzero(fold != f), w[fold != f]
+        if most is not None and len(rows) > most:
+            rows, mass = sample_rows(rows, y, w, most, f)
+            mass = mass * (effective_number(mass, y[rows]) / mass.sum())
+        if method in SCALINGS and not starts:  # the others end near to the first
+            starts = [change for _, change in scalings(method, p[rows], y[rows], mass)]
+        out[fold == f] = _fit(method, p[rows], y[rows], mass, starts)(p[fold == f])
     return out
 
 

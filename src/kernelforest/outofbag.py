@@ -6,19 +6,21 @@ a map that was fitted without it, so that scores stay honest.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelforest.calibration import METHODS, Chosen, Identity, choose_calibrator, cross_fitted
+from kernelforest.calibration import METHODS, SCALINGS, Chosen, Identity, choose_calibrator, cross_fitted, fit_calibrator
 from kernelforest.forest import Forest
 from kernelforest.growing import Rules
 from kernelforest.notices import notify
 from kernelforest.priors import Population
 from kernelforest.scoring import Scores, sample_rows, score
 
-CALIBRATION_ROWS = 5000  # more would hardly make a difference, as rare classes have their share of them
+CALIBRATION_ROWS = 5000  # to choose a map by; rare classes have their share of them
+MOST_ENTRIES = 200_000  # probabilities that powers and factors are fitted on, or so many rows, if that is more
 
 
 class OutOfBag(NamedTuple):
@@ -42,16 +44,27 @@ class OutOfBag(NamedTuple):
 
 
 def fit_calibration(forest: Forest, raw: OutOfBag, method: str, scoring: str, seed: int) -> Chosen:
-    """Fit the map of predictions on rows of positive weight that some tree left out."""
+    """Choose the map of predictions by rows of positive weight that some tree left out, and fit it on more of them."""
     targets = forest.targets
     seen = np.flatnonzero((raw.n_trees > 0) & (targets.weight > 0))
     rows, weight = sample_rows(seen, targets.labels, targets.weight, CALIBRATION_ROWS, seed)
     groups = None if targets.groups is None else targets.groups[rows]
     chosen = choose_calibrator(method, raw.proba[rows], targets.labels[rows], weight, groups, scoring=scoring)
+    if chosen.method is not None and len(rows) < len(seen):
+        if (most := _most_rows(forest, chosen)) is not None:
+            rows, weight = sample_rows(seen, targets.labels, targets.weight, most, seed)
+        else:
+            rows, weight = seen, targets.weight[seen]
+        chosen = replace(chosen, calibrator=fit_calibrator(chosen.method, raw.proba[rows], targets.labels[rows], weight))
     if method in METHODS and chosen.method is None:
         why = "rows that trees left out have one class only" if len(rows) else "no row was left out by a tree"
         notify(f"calibration={method!r} is not done, because {why}: give more data")
     return chosen
+
+
+def _most_rows(forest: Forest, chosen: Chosen) -> int | None:
+    """How many rows a map is fitted on at most; None: all of them, because steps take little time."""
+    return max(CALIBRATION_ROWS, MOST_ENTRIES // forest.targets.n_classes) if chosen.method in SCALINGS else None
 
 
 def no_calibration(scoring: str) -> Chosen:
@@ -71,7 +84,8 @@ def calibrated(forest: Forest, raw: OutOfBag, chosen: Chosen) -> OutOfBag:
         return raw
     targets = forest.targets
     known = np.where(n_trees[:, None] > 0, proba, np.nan)  # from class shares nothing is to be learned
-    out = cross_fitted(chosen.method, known, targets.labels, targets.weight, targets.groups)
+    about = targets.labels, targets.weight, targets.groups
+    out = cross_fitted(chosen.method, known, *about, most=_most_rows(forest, chosen))
     silent = (targets.weight == 0) & (n_trees > 0)  # no map was fitted on these
     out[silent] = chosen.calibrator(proba[silent])
     out[n_trees == 0] = forest.class_shares
