@@ -486,9 +486,23 @@ def test_ties_go_to_the_larger_leaf():
     for c in model.tuning_.candidates:
         scores.setdefault((c.n_trees, c.aggregate, c.fill), []).append(c.score)
     assert all(same == pytest.approx([same[0]] * len(same), abs=1e-9) for same in scores.values())
-    assert model.tuning_.best.leaf_size == 60
+    assert model.tuning_.best.leaf_size == 108
     shares = [c.weight / c.leaf_size**0.75 for c in model.tuning_.members]
     assert shares == pytest.approx([shares[0]] * len(shares))
+
+
+@pytest.mark.parametrize("share", [0.5, 0.7, 0.85])
+def test_trees_of_a_single_cut_are_found_where_the_truth_is_a_step(share):
+    rng = np.random.default_rng(1)
+    X = rng.random((600, 3))
+    model = fit(X, rng.random(600) < np.where(X[:, 0] < share, 0.2, 0.8), n_estimators=200)
+    most = max(share, 1.0 - share)
+    assert model.tuning_.best.leaf_size > most * 600  # else the larger side would be cut again
+    queries = np.full((2, 3), 0.5)
+    queries[:, 0] = 0.9 * share, 0.1 + 0.9 * share
+    low, high = model.predict_proba(queries)[:, 1]
+    assert low == pytest.approx(0.2, abs=0.08)
+    assert high == pytest.approx(0.8, abs=0.08)
 
 
 def test_the_penalty_is_one_and_a_half_times_the_logarithm_of_the_leaf_size_per_row():
@@ -1019,11 +1033,11 @@ def test_without_rows_left_out_the_error_says_what_to_do(rules):
 def test_half_of_the_rows_without_replacement_are_enough_to_tune():
     model = fitted(bootstrap=False, max_samples=0.5)
     assert model.inbag_counts_.max() == 1
-    assert max(c.leaf_size for c in model.tuning_.candidates) == 75 // 2
+    assert max(c.leaf_size for c in model.tuning_.candidates) == 9 * 75 // 10
 
 
 def test_categorical_and_missing_values_are_tuned_like_others():
-    problem, drawn = DEVELOPMENT["mixed"], sample("mixed", 200)
+    problem, drawn = DEVELOPMENT["mixed"], sample("mixed", 400)
     X = drawn.X.copy()
     X[::7, 1] = np.nan
     X[::5, 6] = np.nan
