@@ -27,7 +27,14 @@ def test_an_example_runs_and_saves_its_picture(name, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "script", ["copies.py --reps 1 --rows 120", "rare.py --reps 1 --rows 1500", "limits.py report", "breadth.py report"]
+    "script",
+    [
+        "copies.py --reps 1 --rows 120",
+        "rare.py --reps 1 --rows 1500",
+        "leaves.py --reps 1 --rows 40",
+        "limits.py report",
+        "breadth.py report",
+    ],
 )
 def test_a_benchmark_that_reaches_into_the_package_runs(script):
     """They replace its functions, or read what earlier runs have kept: nothing else would notice that these have changed."""
