@@ -130,7 +130,7 @@ def report() -> None:
     print("# The default on data sets from packages of R\n")
     print(f"Nothing was chosen on these sets. 80/20 splits, at most {MOST_TRAIN} rows to fit on, {TREES} trees each;")
     print("calibration by five folds; ± is one standard error of a difference on the same splits.")
-    print("The further sets were collected later. Other rules were compared on all of them; none was adopted for how it did there.")
+    print("The further sets were collected later. Other rules were compared on these sets, and none was adopted for that.")
     shapes = {r["set"]: (r["rows"], r["columns"], r["classes"]) for r in records()}
     for further, score in product((False, True), NAMES):
         found = by_set(score, further)

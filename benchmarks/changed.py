@@ -43,10 +43,10 @@ def errors(fit: Fit, experiment: str, problem: Problem, n: int, rep: int) -> tup
     return float(excess), float(np.sqrt(((found - test.p) ** 2).mean()))
 
 
-def options_of(about: str | None, reps: int, arguments: Sequence[str]) -> argparse.Namespace:
+def options_of(about: str | None, rows: Sequence[int], reps: int, arguments: Sequence[str]) -> argparse.Namespace:
     """Read the command line."""
     parser = argparse.ArgumentParser(description=(about or "").splitlines()[0])
-    parser.add_argument("--rows", type=lambda text: [int(n) for n in text.split(",")], default=[300, 1_000, 3_000])
+    parser.add_argument("--rows", type=lambda text: [int(n) for n in text.split(",")], default=rows)
     parser.add_argument("--reps", type=int, default=reps)
     return parser.parse_args(arguments)
 

@@ -61,7 +61,7 @@ def fit_up_to(largest: float, model: KernelForestClassifier, X: Array, y: NDArra
 
 def main(arguments: Sequence[str]) -> None:
     """Run, and print a table."""
-    options = options_of(__doc__, 6, arguments)
+    options = options_of(__doc__, (120, 300, 1_000), 6, arguments)
     print("# How large may leaves be: `python benchmarks/leaves.py`\n")
     changed = {f"up to {largest} of the rows": partial(fit_up_to, largest) for largest in LARGEST}
     compare(changed, "leaves", options)

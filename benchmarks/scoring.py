@@ -24,7 +24,7 @@ def by_brier(model: KernelForestClassifier, X: Array, y: NDArray[np.int64]) -> K
 
 def main(arguments: Sequence[str]) -> None:
     """Run, and print a table."""
-    options = options_of(__doc__, 4, arguments)
+    options = options_of(__doc__, (300, 1_000, 3_000), 4, arguments)
     print("# Choose by log loss or by Brier score: `python benchmarks/scoring.py`\n")
     compare({"scoring='brier'": by_brier}, "scoring", options)
 
