@@ -221,7 +221,7 @@ def test_with_groups_only_the_in_bag_fill_is_tried():
     model = fit(X, y, groups, tuned=True)
     assert {c.fill for c in model.tuning_.candidates} == {"inbag"}
     assert {c.aggregate for c in model.tuning_.candidates} == {"mean", "proximity"}
-    assert max(c.leaf_size for c in model.tuning_.candidates) == len(y) // 2
+    assert max(c.leaf_size for c in model.tuning_.candidates) == 9 * len(y) // 10
 
 
 @pytest.mark.parametrize("tuned", [False, True])
@@ -266,9 +266,11 @@ def test_one_group_leaves_nothing_out():
 
 @pytest.mark.parametrize("calibration", ["sigmoid", "isotonic"])
 def test_out_of_bag_probabilities_are_calibrated_without_the_group(calibration):
-    X, y, groups = repeated()
-    model = fit(X, y, groups, tuned=True, calibration=calibration)
-    assert model.oob_score_.log_loss > entropy(y) - 0.05
+    losses = []
+    for seed in range(6):  # 40 groups may tell something by chance
+        X, y, groups = repeated(seed)
+        losses.append(fit(X, y, groups, tuned=True, calibration=calibration).oob_score_.log_loss)
+    assert np.mean(losses) > entropy(y) - 0.02
 
 
 def test_threads_change_nothing_with_groups():
