@@ -168,7 +168,8 @@ def apply_rules(c: Candidates) -> dict[str, Array]:
     way = c.ways == np.bincount(c.ways, posterior).argmax()
     pure = [k for k, name in enumerate(c.names) if name[0] == "best" and name[2:] == (1, "mean", "inbag")]
     untuned = c.only(min(pure, key=lambda k: abs(c.names[k][1] - np.sqrt(max(name[1] for name in c.names)))))
-    granted = sharp_loss - GRANT * np.log(c.sizes) / n
+    noise = min(1.0, sharp_loss.min() / -(c.shares @ np.log(c.shares)))
+    granted = sharp_loss - GRANT * noise * np.log(c.sizes) / n
     roots = np.exp(-TEMPER * n * (granted - granted.min()))
     kind = c.kinds == np.bincount(c.kinds, roots).argmax()
     family = c.families == np.bincount(c.families, roots).argmax()

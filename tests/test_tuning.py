@@ -394,13 +394,23 @@ def test_the_quick_exponential_has_nine_digits_where_it_matters(z):
 # ---- the choice ----
 
 
-def weights_by_definition(tuning, n):
+def last_round(tuning):
+    return [c for c in tuning.candidates if c.n_trees == tuning.best.n_trees]
+
+
+def noise(tuning, shares):
+    """What the best candidate of the last round leaves of the score of the class shares: their entropy, or variance."""
+    variance = (1.0 - shares @ shares) / (2 if len(shares) == 2 else 1)
+    alone = -(shares @ np.log(shares)) if tuning.scoring == "log_loss" else variance
+    return min(1.0, min(c.score for c in last_round(tuning)) / alone)
+
+
+def weights_by_definition(tuning, n, shares):
     """Weight of every candidate of the last round."""
-    most = max(c.n_trees for c in tuning.candidates)
-    last = [c for c in tuning.candidates if c.n_trees == most]
-    unit = 1.0 if tuning.scoring == "log_loss" else 2.0 * min(c.score for c in last)
+    last, power = last_round(tuning), 1.5 * noise(tuning, shares)
     least = min(c.score for c in last)
-    return {c: sqrt(c.leaf_size**1.5 * exp(-n * (c.score - least) / unit)) for c in last}
+    unit = 1.0 if tuning.scoring == "log_loss" else 2.0 * least
+    return {c: sqrt(c.leaf_size**power * exp(-n * (c.score - least) / unit)) for c in last}
 
 
 def sum_by(weights, key):
@@ -419,7 +429,7 @@ def way_of(c):
 def test_shares_follow_the_definition(name, scoring):
     model = fitted(name, scoring=scoring)
     tuning = model.tuning_
-    weights = weights_by_definition(tuning, 150)
+    weights = weights_by_definition(tuning, 150, np.bincount(sample(name).y) / 150)
     kinds = sum_by(weights, lambda c: (c.aggregate, c.fill))
     chosen = max(kinds, key=kinds.get)
     assert (model.aggregate_, model.fill_) == chosen
@@ -505,15 +515,22 @@ def test_trees_of_a_single_cut_are_found_where_the_truth_is_a_step(share):
     assert high == pytest.approx(0.8, abs=0.08)
 
 
-def test_the_penalty_is_one_and_a_half_times_the_logarithm_of_the_leaf_size_per_row():
-    for c in fitted().tuning_.candidates:
-        assert c.penalised == pytest.approx(c.score - 1.5 * log(c.leaf_size) / 150)
+@pytest.mark.parametrize("scoring", ["log_loss", "brier"])
+@pytest.mark.parametrize("name", ["waves", "boxes", "three", "nothing"])
+def test_larger_leaves_are_granted_less_the_less_noise_there_is(name, scoring):
+    X, y, _ = sample(name)
+    tuning = fit(X, y, scoring=scoring).tuning_
+    left = noise(tuning, np.bincount(y) / 150)
+    unit = 1.0 if scoring == "log_loss" else 2.0 * min(c.score for c in last_round(tuning))
+    for c in last_round(tuning):
+        assert c.penalised == pytest.approx(c.score - 1.5 * left * unit * log(c.leaf_size) / 150)
+    assert (left < 0.7) == (name in ("boxes", "three"))
 
 
 def test_a_group_counts_as_one_row_in_the_weights():
     X, y, _ = sample()
     model = fit(np.repeat(X, 3, axis=0), np.repeat(y, 3), groups=np.repeat(np.arange(150), 3))
-    weights = weights_by_definition(model.tuning_, 150)
+    weights = weights_by_definition(model.tuning_, 150, np.bincount(y) / 150)
     best = model.tuning_.best
     others = [c for c in model.tuning_.members if way_of(c) == way_of(best)]
     assert len(others) > 1

@@ -5,11 +5,12 @@ two classes by its slope alone), because that is how they will be used: how far 
 undone, what its kernel confuses cannot.
 
 Choosing one of a thousand candidates overfits, so several are blended. The weight of a candidate is the square root of its
-likelihood times a power of its leaf size: where the data cannot tell, the smoother and smaller forest weighs more. The
-aggregate and fill with the largest weight in all are chosen. Of the ways to grow up to three are used, each with trees in
-proportion to its weight; of the leaf sizes all but light ones, which costs nothing, because they are the same trees, cut off
-at different depths. The rule was chosen on `problems.DEVELOPMENT` and on the data sets that come with scikit-learn
-(benchmarks/rules.py).
+likelihood times a power of its leaf size: where the data cannot tell, the smoother and smaller forest weighs more. The more
+of the labels the features explain, the less is granted to larger leaves: of low noise, they would have little to average out
+(benchmarks/grants.py). The aggregate and fill with the largest weight in all are chosen. Of the ways to grow up to three are
+used, each with trees in proportion to its weight; of the leaf sizes all but negligible ones, which costs nothing, because
+they are the same trees, cut off at different depths. The rule was chosen on `problems.DEVELOPMENT` and on the data sets that
+come with scikit-learn (benchmarks/rules.py).
 """
 
 from __future__ import annotations
@@ -27,11 +28,11 @@ from kernelforest._engine import path
 from kernelforest._engine.layout import Targets
 from kernelforest.bandwidth import BandwidthPath
 from kernelforest.growing import SPLITTERS, in_threads
-from kernelforest.scoring import Sample, effective_number, errors_of_means
+from kernelforest.scoring import Sample, effective_number, errors_of_means, losses
 
 SPLITTER_NAMES = {number: name for name, number in SPLITTERS.items()}
 ROWS_PER_TREE = 40  # that are scored before the last round
-GRANT = 1.5  # power of the leaf size by which a likelihood is multiplied
+GRANT = 1.5  # power of the leaf size by which a likelihood is multiplied, where labels are all noise
 TEMPER = 0.5  # power of that product in a weight
 MOST_WAYS = 3  # to grow, that are blended
 LIGHT = 0.1  # one of them with less than this share is left out
@@ -103,6 +104,12 @@ class Judge:
         labels, members = self.targets.labels[rows], None if groups is None else groups[rows]
         return effective_number(self.sample.weight[:n_rows], labels, members)
 
+    def score_of_shares(self, n_rows: int) -> float:
+        """What one scores on the first so many rows who knows the class shares only."""
+        labels, weight = self.targets.labels[self.sample.rows[:n_rows]], self.sample.weight[:n_rows]
+        alike = np.broadcast_to(self.targets.shares, (n_rows, self.targets.n_classes))
+        return float(np.average(losses(alike, labels, self.scoring), weights=weight))
+
     def _losses(self, proba: NDArray[np.float64], threads: int) -> NDArray[np.float64]:
         """The loss of every row, (kinds, leaf sizes, rows)."""
         n_rows = proba.shape[2]
@@ -127,16 +134,22 @@ class Weigher:
 
     n_rows: float
     unit: float  # of the score, in which a log likelihood counts
+    grant: float  # for a leaf size that is e times as large, in this unit
 
     @classmethod
     def of(cls, results: Sequence[Judged], judge: Judge) -> Weigher:
-        """For the log loss the unit is one; for the Brier score it is that of the best, as a variance."""
-        unit = 1.0 if judge.scoring == "log_loss" else 2.0 * min(float(r.scores.min()) for r in results)
-        return cls(judge.effective_rows(results[0].n_rows), max(unit, 1e-12))
+        """For the log loss the unit is one; for the Brier score it is that of the best, as a variance.
+
+        Larger leaves are granted as much of GRANT as the best candidate leaves of what the class shares score.
+        """
+        n_rows, best = results[0].n_rows, min(float(r.scores.min()) for r in results)
+        unit = 1.0 if judge.scoring == "log_loss" else 2.0 * best
+        noise = min(1.0, best / max(judge.score_of_shares(n_rows), 1e-12))
+        return cls(judge.effective_rows(n_rows), max(unit, 1e-12), GRANT * noise)
 
     def penalised(self, result: Judged) -> NDArray[np.float64]:
         """Scores minus what larger leaves are granted."""
-        granted = GRANT * self.unit * np.log(result.sizes) / self.n_rows
+        granted = self.grant * self.unit * np.log(result.sizes) / self.n_rows
         return np.asarray(result.scores - granted)
 
     def logs(self, result: Judged) -> NDArray[np.float64]:
