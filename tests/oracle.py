@@ -295,10 +295,16 @@ def probabilities(forest, matrix, training, draws, aggregate, fill) -> np.ndarra
 
 def out_of_bag_probabilities(forest, training, draws, aggregate, fill) -> np.ndarray:
     """Probabilities of the training rows from the trees that did not draw them, each row taken out of the fill."""
+    shares = class_shares(*training[1:])
+    opinions = out_of_bag_opinions(forest, training, draws, aggregate, fill)
+    return np.array([combine(mine, shares) for mine in opinions])
+
+
+def out_of_bag_opinions(forest, training, draws, aggregate, fill) -> list:
+    """What those trees say about each training row."""
     rows, labels, weights, n_classes = training
     leaves = leaves_of(forest, rows)
     filled = fill_leaves(fill, leaves, labels, weights, draws, n_classes)
-    shares = class_shares(labels, weights, n_classes)
     out = []
     for i, label in enumerate(labels):
         opinions = []
@@ -307,8 +313,8 @@ def out_of_bag_probabilities(forest, training, draws, aggregate, fill) -> np.nda
                 masses = list(filled[tree, leaf])
                 masses[label] -= count_in(fill, 0, float(weights[i]))
                 opinions.append(opinion(masses, aggregate))
-        out.append(combine(opinions, shares))
-    return np.array(out)
+        out.append(opinions)
+    return out
 
 
 # ---- bandwidth ----

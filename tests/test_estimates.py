@@ -83,7 +83,8 @@ def test_out_of_bag_probabilities_follow_the_definition(kind, weighting, n_class
     model, training, *_ = example(kind, weighting, n_classes)
     expected = oracle.out_of_bag_probabilities(model.forest_, training, model.inbag_counts_, aggregate, fill)
     proba, n_trees = model.forest_.estimate_out_of_bag(aggregate, fill)
-    np.testing.assert_array_equal(n_trees, (model.inbag_counts_ == 0).sum(axis=1))
+    opinions = oracle.out_of_bag_opinions(model.forest_, training, model.inbag_counts_, aggregate, fill)
+    assert n_trees.tolist() == [len(mine) if np.any(mine) else 0 for mine in opinions]
     np.testing.assert_allclose(proba, expected, rtol=1e-9, atol=1e-12)
 
 
@@ -168,6 +169,18 @@ def test_a_row_that_every_tree_drew_gets_the_class_shares_and_a_warning():
         proba = model.oob_proba_
     drawn = (model.inbag_counts_ > 0).all(axis=1)
     np.testing.assert_array_equal(proba[drawn], np.tile([0.25, 0.75], (drawn.sum(), 1)))
+
+
+def test_no_tree_speaks_about_a_row_that_is_alone_in_honest_leaves():
+    X, y = np.random.default_rng(0).random((60, 2)), np.arange(60) % 2
+    forest = KernelForestClassifier.untuned(4, random_state=0).fit(X, y).forest_
+    proba, n_trees = forest.estimate_out_of_bag("mean", "oob")
+    left_out, leaves = forest.draws().T == 0, forest.training_leaves(0, 4)
+    for i in range(60):
+        beside = sum((leaves[left_out[:, t], t] == leaves[i, t]).sum() - 1 for t in range(4) if left_out[i, t])
+        assert (n_trees[i] == 0) == (beside == 0)
+    assert ((n_trees == 0) & left_out.any(axis=1)).any()
+    np.testing.assert_array_equal(proba[n_trees == 0], 0.5)
 
 
 def test_a_query_in_leaves_that_the_fill_left_empty_gets_the_class_shares():

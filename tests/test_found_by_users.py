@@ -33,7 +33,7 @@ from sklearn.preprocessing import StandardScaler
 from threadpoolctl import threadpool_info
 
 import kernelforest
-from kernelforest import ForestKernel, KernelForestClassifier
+from kernelforest import ForestKernel, KernelForestClassifier, TuningWarning
 from kernelforest.analytic import Ruler, average_profiles, fit_cuts, fit_naive, mean_kernel
 from kernelforest.cli import main
 from kernelforest.datasets import DatasetUnavailable, load_dataset
@@ -55,7 +55,6 @@ from kernelforest.outofbag import classic
 from kernelforest.regression import KernelRegression
 from kernelforest.reliability import reliability
 from kernelforest.scoring import mean_and_error
-from kernelforest.tuning import TuningWarning
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(150, 3))

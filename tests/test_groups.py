@@ -17,12 +17,11 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import oracle
-from kernelforest import KernelForestClassifier
+from kernelforest import KernelForestClassifier, TuningWarning
 from kernelforest.binning import code_table
 from kernelforest.copies import FEW_COPIES, find_copies, share_of_near_copies
 from kernelforest.labels import read_groups
 from kernelforest.scoring import mean_and_error
-from kernelforest.tuning import TuningWarning
 from oracle import draw_table
 
 KINDS = ("missing", "numeric", "categorical")
@@ -377,6 +376,26 @@ def test_rows_that_agree_but_not_in_their_labels_are_no_copies():
         model.fit(X, y)
     told = clone(model).fit(X, y, groups=np.arange(400))
     assert model.oob_score_.log_loss == pytest.approx(told.oob_score_.log_loss, abs=0.03)  # as copies: higher by 0.25
+
+
+def test_a_copy_has_the_label_of_its_row():
+    X = np.random.default_rng(0).normal(size=(260, 3))
+    X[200:] = X[:60]
+    labels = (X[:, 0] > 0).astype(int)
+    labels[-2:] = 1 - labels[-2:]  # few contradict, so that the others are copies
+    numbers = find_copies(code_table(X), labels, np.arange(260))
+    np.testing.assert_array_equal(numbers[200:-2], numbers[:58])
+    assert (numbers[-2:] != numbers[58:60]).all()
+
+
+def test_groups_of_one_row_each_are_no_groups():
+    X, y, _ = oversampled()
+    model = KernelForestClassifier(60, random_state=0)
+    with catch_warnings():
+        simplefilter("error", TuningWarning)
+        one_by_one = clone(model).fit(X, y, groups=np.arange(len(y)))
+        assert clone(model).set_params(fill="all").fit(X, y, groups=np.arange(len(y))).fill_ == "all"
+    assert {c.fill for c in one_by_one.tuning_.candidates} == {"inbag", "all", "oob"}
 
 
 @pytest.mark.parametrize("seed", range(20))

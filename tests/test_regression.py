@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy.sparse import coo_matrix, csc_array, csr_array, dok_array, lil_array
 from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
 from sklearn.neighbors import KernelDensity
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
@@ -454,3 +455,18 @@ def test_other_things_that_make_no_sense_are_named():
         KernelRegression("precomputed").fit(-np.eye(3), [0, 1, 1])
     with pytest.raises(ValueError, match="kernel must return a matrix of shape \\(3, 3\\), got \\(1, 3\\)"):
         KernelRegression(lambda A, B: np.ones((1, 3))).fit(X, [0, 1, 1]).predict(X)
+
+
+def test_a_fit_that_fails_leaves_no_model_behind():
+    X, y = np.random.default_rng(0).normal(size=(20, 3)), np.arange(20) % 2
+    for model in (KernelRegression(), KernelRegressor()):
+        model.fit(X, y)
+        with pytest.raises(ValueError, match="sample_weight must be"):
+            model.fit(X[:, :2], y, -np.ones(20))
+        with pytest.raises(NotFittedError):
+            model.predict(X)
+
+
+def test_logarithms_are_those_of_the_probabilities():
+    model = KernelRegression(bandwidth=1.0).fit([[0.0], [9.0]], ["a", "b"])
+    np.testing.assert_allclose(np.exp(model.predict_log_proba([[0.1]])), model.predict_proba([[0.1]]))

@@ -155,6 +155,17 @@ def test_faces_say_which_values_keep_a_row_in_its_leaf(name):
         assert np.isinf(box.lower[table.categorical]).all()
 
 
+def test_the_boxes_of_a_blend_weigh_as_much_as_its_kernel():
+    table = draw_table(1, 120, ("numeric",) * 3, 2)
+    kernel = KernelForestClassifier(60, random_state=0).fit(table.X, table.y).kernel_
+    rows = draw_table(2, 40, ("numeric",) * 3, 2).X
+    box = kernel.faces(rows[0])
+    inside = ((box.lower < rows[:, :, None]) & (rows[:, :, None] <= box.upper)).all(axis=1)
+    assert box.lower.shape[1] > 60  # trees are read at several leaf sizes
+    assert box.weight.sum() == pytest.approx(1.0)
+    np.testing.assert_allclose(inside @ box.weight, kernel.matrix(rows[:1], rows, dense=True)[0], atol=1e-12)
+
+
 def test_a_feature_has_one_profile_by_name_and_by_number():
     table = draw_table(1, 60, ("numeric",) * 3, 2)
     frame = pd.DataFrame(table.X, columns=["a", "b", "c"])

@@ -1,6 +1,7 @@
 """Displays of a tuned model show the scores that chose it, and how its out-of-bag probabilities compare with the labels."""
 
 import sys
+from datetime import date
 
 import matplotlib
 
@@ -306,6 +307,15 @@ def test_an_unknown_label_and_wrong_bins_are_named(model, display):
     for bins in (0, 2.5, True):
         with pytest.raises(ValueError, match=f"bins must be an integer >= 1, got {bins}"):
             display.from_model(model, bins=bins)
+
+
+def test_a_class_that_is_a_date_is_named_as_it_is_written_or_stored():
+    X, y = sample(60)
+    days = np.where(y == "high", np.datetime64("2026-01-02"), np.datetime64("2026-01-01"))
+    dated = KernelForestClassifier.untuned(30, leaf_size=20, random_state=0).fit(X, days)
+    shown = [ReliabilityDisplay.from_model(dated, day).name for day in (dated.classes_[0], date(2026, 1, 1))]
+    assert shown[0] == shown[1]
+    assert shown[0].startswith("2026-01-01")
 
 
 def test_without_rows_out_of_bag_there_is_nothing_to_compare():

@@ -56,7 +56,7 @@ def test_blocks_refuse_what_they_cannot_do():
     kernel = own_kernel(*drawn(20, 0))
     with pytest.raises(ValueError, match="kind='path' is dense"):
         kernel.blocks(kind="path")
-    with pytest.raises(ValueError, match="size must be an integer at least 1, got 0"):
+    with pytest.raises(ValueError, match="size must be an integer >= 1, got 0"):
         kernel.blocks(size=0)
     with pytest.raises(ValueError, match="dtype must be float64 or float32"):
         kernel.blocks(dtype=int)

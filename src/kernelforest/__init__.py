@@ -9,15 +9,17 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from kernelforest.estimators import KernelForestClassifier
     from kernelforest.kernel import ForestKernel
+    from kernelforest.notices import TuningWarning
     from kernelforest.regression import KernelRegression, KernelRegressor
 
 __version__ = "0.1.0"
-__all__ = ["ForestKernel", "KernelForestClassifier", "KernelRegression", "KernelRegressor", "__version__"]
+__all__ = ["ForestKernel", "KernelForestClassifier", "KernelRegression", "KernelRegressor", "TuningWarning", "__version__"]
 _HOMES = {
     "ForestKernel": "kernelforest.kernel",
     "KernelForestClassifier": "kernelforest.estimators",
     "KernelRegression": "kernelforest.regression",
     "KernelRegressor": "kernelforest.regression",
+    "TuningWarning": "kernelforest.notices",
 }
 
 

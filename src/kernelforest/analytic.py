@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -25,7 +24,7 @@ from scipy.special import pdtrc, polygamma, psi, xlogy
 from scipy.stats import poisson
 
 from kernelforest.cell_cuts import minus_log
-from kernelforest.data import check_choice
+from kernelforest.checks import check_choice, check_whole
 from kernelforest.forest import Forest
 from kernelforest.frames import as_table
 from kernelforest.kernel import ForestKernel, Training, shape
@@ -167,9 +166,8 @@ def fit_naive(
     """
     training = kernel._training
     check_choice("scale", scale, SCALES)
-    for name, value, least in (("n_rows", n_rows, 1), ("n_steps", n_steps, 2)):  # a whole range fits into no row's
-        if not isinstance(value, Integral) or isinstance(value, bool) or value < least:
-            raise ValueError(f"{name} must be an integer >= {least}, got {value!r}")
+    check_whole("n_rows", n_rows, 1)
+    check_whole("n_steps", n_steps, 2)  # a whole range fits into no row's
     if X is not None:
         table = as_rows(X, training.frame)[0]
         rows = read_rows(training, table)

@@ -1,7 +1,7 @@
 """The bandwidth path: rules of growth enter; out-of-bag probabilities of every leaf size, aggregate and fill leave.
 
-Trees are grown once, down to leaves of one row. The tree of a larger leaf size is the same tree, cut off earlier, so one
-walk of each out-of-bag row from its leaf to the root finds where it would have ended under every leaf size.
+Trees are grown once, down to the smallest leaf size that is tried. The tree of a larger leaf size is the same tree, cut off
+earlier, so one walk of each out-of-bag row from its leaf to the root finds where it would have ended under every leaf size.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class BandwidthPath:
 
     columns: Columns
     targets: Targets
-    limits: Limits  # of the deep trees
+    limits: Limits  # of the trees, whose leaf size is the smallest of `sizes`
     seed: int
     rows: NDArray[np.int64]  # training rows that are scored
     sizes: NDArray[np.int64]  # leaf sizes, ascending

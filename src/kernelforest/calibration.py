@@ -32,6 +32,7 @@ from numpy.typing import ArrayLike
 from sklearn.isotonic import IsotonicRegression
 
 from kernelforest._engine.isotonic import shares_with_a_hit
+from kernelforest.checks import check_choice, check_whole
 from kernelforest.compiling import announced_compiling
 from kernelforest.frames import as_table
 from kernelforest.scaling import FEW_ROWS, Floats, Mask, Numbers, Scaling, number_of_rows, scalings, seen
@@ -119,7 +120,7 @@ def fit_calibrator(method: str, proba: ArrayLike, labels: ArrayLike, weight: Arr
     >>> by(np.array([[0.2, 0.8]])).round(4)
     array([[0.6667, 0.3333]])
     """
-    _check_method(method, METHODS)
+    check_choice("method", method, METHODS)
     _, p, y, w = seen(proba, labels, weight)
     return _fit(method if len(np.unique(y)) > 1 else None, p, y, w)
 
@@ -179,11 +180,9 @@ def choose_calibrator(
     >>> choose_calibrator("auto", proba, labels).method is None
     False
     """
-    _check_method(method, (None, "auto", *METHODS))
-    if scoring not in SCORINGS:
-        raise ValueError(f"scoring must be one of {', '.join(map(repr, SCORINGS))}, got {scoring!r}")
-    if folds < 2:
-        raise ValueError(f"folds must be an integer >= 2, got {folds}")
+    check_choice("method", method, (None, "auto", *METHODS))
+    check_choice("scoring", scoring, SCORINGS)
+    check_whole("folds", folds, 2)
     keep, p, y, w = seen(proba, labels, weight)
     group = _members(groups, keep)
     if len(np.unique(y)) < 2:
@@ -222,17 +221,12 @@ def cross_fitted(
     Folds are drawn blindly: if classes were spread evenly, the other folds would know the shares of this one. A map may be
     fitted on `most` of the rows, drawn so that rare classes have their share.
     """
-    _check_method(method, (None, *METHODS))
+    check_choice("method", method, (None, *METHODS))
     out = np.array(proba, dtype=np.float64)
     keep, p, y, w = seen(proba, labels, weight)
     fold = _folds(y, _members(groups, keep), _number_of_folds(folds, p), seed, even=False)
     out[keep] = _crossed(method, p, y, w, fold, most)
     return out
-
-
-def _check_method(method: Any, known: Sequence[str | None]) -> None:
-    if method not in known:
-        raise ValueError(f"method must be one of {', '.join(map(repr, known))}, got {method!r}")
 
 
 def _members(groups: ArrayLike | None, keep: Mask) -> Numbers:

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from kernelforest._engine.layout import MISSING, Columns
 from kernelforest.binning import MERGED_CODES
 
+LABEL_FACTOR = 0x9E3779B97F4A7C15  # an odd number of 64 bits: the label's part of a key
 FEW_COPIES = 0.05  # of the rows; or contradicted, of the sets of rows that agree
 MANY_VALUES = 30  # of a column
 SOME_VALUES = 10
@@ -54,6 +55,7 @@ def find_copies(columns: Columns, labels: NDArray[np.integer], rows: NDArray[np.
     contradicted = np.bincount(found, labels[rows] != labels[rows[first]][found]) > 0
     if contradicted.sum() > FEW_COPIES * (counts > 1).sum():
         return None
+    keys += labels.astype(np.uint64) * np.uint64(LABEL_FACTOR)  # a copy keeps its label
     return np.unique(keys, return_inverse=True)[1]
 
 

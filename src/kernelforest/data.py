@@ -7,7 +7,7 @@ the levels that training saw. A level it never saw is missing.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, date, timedelta
@@ -79,21 +79,6 @@ class Schema:
             dates = np.where(gaps, np.array("NaT", microseconds.dtype), microseconds)
             return _in_zone(dates, self.zones[column]) if column in self.zones else dates
         return numbers
-
-
-def check_choice(name: str, value: Any, choices: Collection[str]) -> None:
-    """Refuse a word that is not one of the choices."""
-    if not isinstance(value, str) or value not in choices:
-        raise ValueError(f"{name} must be one of {list(choices)}, got {value!r}")
-
-
-def check_whole(name: str, value: Any, least: int, most: int | None = None, what: str = "") -> None:
-    """Refuse what is no whole number between two others; `what` says what the larger one is."""
-    is_whole = isinstance(value, Integral) and not isinstance(value, bool)
-    if is_whole and least <= value <= (value if most is None else most):
-        return
-    room = f"at least {least}" if most is None else f"from {least} to {most}{f', {what}' if what else ''}"
-    raise ValueError(f"{name} must be an integer {room}, got {value!r}")
 
 
 def is_frame(X: Any) -> bool:

@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 
 from kernelforest._engine.layout import Columns, Targets
 from kernelforest.copies import find_copies, share_of_near_copies
-from kernelforest.notices import notify
+from kernelforest.notices import TuningWarning, notify
 from kernelforest.scaling import FEW_ROWS
 from kernelforest.scoring import effective_number
-from kernelforest.tuning import MOST_TREES, TuningWarning
+from kernelforest.tuning import MOST_TREES
 
 FEW_OUT, FEW_GROUPS = 18, 30  # trees that leave a row out, and groups, below which there is a warning, as below FEW_ROWS
 RARE_ROWS, RARE_GROUPS = 10, 3  # of a class, the same
@@ -98,6 +98,7 @@ def _warn_of_rare(classes: NDArray[Any], labels: NDArray[np.integer], units: str
     if rare:
         named = ", ".join(f"{c!r} ({k})" for c, k in rare[:3]) + (f" and {len(rare) - 3} more" if len(rare) > 3 else "")
         notify(
-            f"fewer than {least} {units} of class {named}: nothing else tells of it; collect more rows or merge classes",
+            f"fewer than {least} {units} of class {named}: too few to learn that class from; collect more rows or merge "
+            "classes",
             TuningWarning,
         )

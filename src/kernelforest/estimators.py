@@ -16,7 +16,8 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from kernelforest.binning import code_table
 from kernelforest.calibration import METHODS
-from kernelforest.data import check_choice, is_frame, read_schema, read_threads
+from kernelforest.checks import check_choice
+from kernelforest.data import is_frame, read_schema, read_threads
 from kernelforest.doubts import copies_as_groups, warn_if_noisy
 from kernelforest.forest import AGGREGATES, FILLS
 from kernelforest.growing import Rules, make_targets
@@ -221,6 +222,8 @@ class KernelForestClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         members = read_groups(groups, len(matrix))
         if members is None and left_open(self._tunable(), self.max_leaf_nodes):
             members = copies_as_groups(columns, labels.codes, weight, self._can_group())
+        elif members is not None and len(np.unique(members)) == len(members):
+            members = None  # each row a group of its own: no more is said than that no rows are copies
         targets = make_targets(labels.codes, len(labels.classes), weight, class_weight, members)
         choices = open_choices(self._tunable(), rules, targets, matrix.shape[1])
         limits = rules.limits(len(targets.drawable), matrix.shape[1])

@@ -290,7 +290,8 @@ class Forest:
     ) -> tuple[NDArray[np.float64], NDArray[np.int32]]:
         """Class probabilities of the training rows from trees that did not draw them, and the number of such trees.
 
-        In the fills that count a row itself it is taken out again, so no row ever votes for itself.
+        In the fills that count a row itself it is taken out again, so no row ever votes for itself. If no other row is left
+        in any of its leaves, no tree speaks: the number is 0, and the probabilities are the class shares.
         """
         counts = self.fill(fill, threads)
         own = self.targets.weight if fill != "inbag" else np.zeros(self.n_rows)
@@ -300,6 +301,7 @@ class Forest:
             sums, spoke = self._add_out_of_bag(span, cuts, counts, AGGREGATES[aggregate], own, threads)
             out += np.tensordot([r.weight for r in readings], np.maximum(sums, 0.0), 1)
             n_trees += spoke
+        n_trees[~out.any(axis=1)] = 0  # rows alone in the honest leaves they are in
         fills.normalise(out, self.class_shares)
         return out, n_trees
 

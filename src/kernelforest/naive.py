@@ -16,9 +16,8 @@ and `cell_cuts` takes these sums.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import comb, inf, log
-from numbers import Integral
-from typing import Any, NamedTuple
+from math import comb, log
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -36,6 +35,7 @@ from kernelforest.cell_cuts import (
     mix,
     mix_points,
 )
+from kernelforest.checks import check_whole
 from kernelforest.compiling import announced_compiling
 
 Floats = NDArray[np.float64]
@@ -141,7 +141,7 @@ def naive_weights(S: int, W: int, mtry: int, M: int) -> Floats:
     >>> naive_weights(S=1, W=2, mtry=3, M=1).tolist()
     [0.0, 0.0, 0.0]
     """
-    return log(_check_integer("M", M, 1)) * _chances(S, W, mtry)
+    return log(check_whole("M", M, 1)) * _chances(S, W, mtry)
 
 
 # ---- simulation ----
@@ -174,7 +174,7 @@ def sample_partition(S: int, W: int, mtry: int, M: int, *, seed: int = 0) -> Par
     _check_features(S, W, mtry)
     room = _room(S + W, M)
     with np.errstate(over="ignore"):  # keys wrap around; seen without the JIT only
-        engine.grow(np.uint64(_check_integer("seed", seed, 0, 2**64 - 1)), 0, S, mtry, room)
+        engine.grow(np.uint64(check_whole("seed", seed, 0, 2**64 - 1)), 0, S, mtry, room)
     return Partition(room.feature, room.cut, room.left, room.lower, room.upper)
 
 
@@ -211,14 +211,14 @@ def monte_carlo_kernel(
 
     """
     _check_features(S, W, mtry)
-    _check_integer("n_partitions", n_partitions, 1)
+    check_whole("n_partitions", n_partitions, 1)
     ends, starts = _pairs(x, z, S + W)
     hits = np.zeros(ends.shape[:-1], np.int64)
     with np.errstate(over="ignore"):
         engine.count_together(
             flat_rows(starts),
             flat_rows(ends),
-            np.uint64(_check_integer("seed", seed, 0, 2**64 - 1)),
+            np.uint64(check_whole("seed", seed, 0, 2**64 - 1)),
             0,
             n_partitions,
             S,
@@ -255,7 +255,7 @@ def exact_kernel(z: ArrayLike, S: int, W: int, mtry: int, M: int) -> Floats:
     >>> exact_kernel([[0.25, 0.9], [1.0, 0.0]], S=1, W=1, mtry=2, M=2)  # one cut along the first feature
     array([0.75, 0.  ])
     """
-    chance, law = _chances(S, W, mtry), cut_law(_check_integer("M", M, 1, MOST_LEAVES))
+    chance, law = _chances(S, W, mtry), cut_law(check_whole("M", M, 1, MOST_LEAVES))
     cuts = Cuts(chance, degrees(chance * harmonic(M - 1), len(law) - 1), law)
     return mix_points(_read_points("z", z, S + W), cuts)
 
@@ -281,7 +281,7 @@ def poisson_kernel(z: ArrayLike, S: int, W: int, mtry: int, M: int) -> Floats:
     >>> -np.log(poisson_kernel([1.0], S=1, W=0, mtry=1, M=3))  # no cut at all, of 1 + 1/2 expected
     np.float64(1.5)
     """
-    rates = _chances(S, W, mtry) * harmonic(_check_integer("M", M, 1, 10**30) - 1)  # MOST_CUTS are enough
+    rates = _chances(S, W, mtry) * harmonic(check_whole("M", M, 1, 10**30) - 1)  # MOST_CUTS are enough
     table = _read_points("z", z, S + W)
     rate = minus_log(table)
     pmf = np.exp(-rates) * np.ones_like(table)  # P(N = k), then times P(Z >= k)
@@ -315,7 +315,7 @@ def centred_kernel(x: ArrayLike, z: ArrayLike, depth: int) -> Floats:
     >>> centred_kernel([0.1, 0.1], [0.1, 0.9], depth=1)  # the second feature, cut with probability 1/2, separates
     array(0.5)
     """
-    _check_integer("depth", depth, 0, MOST_CUTS)
+    check_whole("depth", depth, 0, MOST_CUTS)
     ends, starts = _pairs(x, z, None)
     shared = np.zeros(ends.shape, np.int64)  # cuts of one coordinate that both survive
     for k in range(1, depth + 1):
@@ -333,7 +333,7 @@ def uniform_kernel(x: ArrayLike, z: ArrayLike, depth: int) -> Floats:
     >>> uniform_kernel([0.0], [0.25], depth=1)
     array(0.75)
     """
-    _check_integer("depth", depth, 0, MOST_CUTS)
+    check_whole("depth", depth, 0, MOST_CUTS)
     ends, starts = _pairs(x, z, None)
     return mix_points(np.abs(ends - starts), even_cuts(ends.shape[-1], depth))
 
@@ -347,7 +347,7 @@ def _chances(S: int, W: int, mtry: int) -> Floats:
 
 
 def _room(p: int, M: int) -> engine.Room:
-    nodes = 2 * _check_integer("M", M, 1) - 1
+    nodes = 2 * check_whole("M", M, 1) - 1
     ints = np.empty(nodes, np.int64), np.empty(nodes, np.int64), np.empty(M, np.int64), np.empty(p, np.int64)
     return engine.Room(ints[0], np.zeros(nodes), ints[1], ints[2], np.empty((M, p)), np.empty((M, p)), ints[3])
 
@@ -373,16 +373,9 @@ def _read_points(name: str, points: ArrayLike, p: int | None) -> Floats:
     return table
 
 
-def _check_integer(name: str, value: Any, least: int = 0, most: float = inf) -> int:
-    if not isinstance(value, Integral) or isinstance(value, bool) or not least <= int(value) <= most:
-        law = f">= {least}" if most == inf else f"from {least} to {most}"
-        raise ValueError(f"{name} must be an integer {law}, got {value!r}")
-    return int(value)
-
-
 def _check_features(S: int, W: int, mtry: int) -> None:
-    p = _check_integer("S", S) + _check_integer("W", W)
+    p = check_whole("S", S, 0) + check_whole("W", W, 0)
     if p < 1:
         raise ValueError(f"S + W must be at least 1, got S={S} and W={W}")
-    if _check_integer("mtry", mtry, 1) > p:
+    if check_whole("mtry", mtry, 1) > p:
         raise ValueError(f"mtry must be at most S + W = {p}, got {mtry}")

@@ -6,6 +6,10 @@ import sys
 import warnings
 
 
+class TuningWarning(UserWarning):
+    """Out-of-bag scores may mislead the choice: few trees, rows or groups, a rare class, or copies of rows."""
+
+
 def notify(message: str, category: type[Warning] = UserWarning) -> None:
     """Warn, and blame the first caller outside of this package."""
     frame, level = sys._getframe(1), 2

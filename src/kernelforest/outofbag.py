@@ -20,7 +20,7 @@ from kernelforest.priors import Population
 from kernelforest.scoring import Scores, sample_rows, score
 
 CALIBRATION_ROWS = 5000  # to choose a map by; rare classes have their share of them
-MOST_ENTRIES = 200_000  # probabilities that powers and factors are fitted on, or so many rows, if that is more
+MOST_PROBABILITIES = 200_000  # rows times classes that powers and factors are fitted on; CALIBRATION_ROWS at least
 
 
 class OutOfBag(NamedTuple):
@@ -64,7 +64,7 @@ def fit_calibration(forest: Forest, raw: OutOfBag, method: str, scoring: str, se
 
 def _most_rows(forest: Forest, chosen: Chosen) -> int | None:
     """How many rows a map is fitted on at most; None: all of them, because steps take little time."""
-    return max(CALIBRATION_ROWS, MOST_ENTRIES // forest.targets.n_classes) if chosen.method in SCALINGS else None
+    return max(CALIBRATION_ROWS, MOST_PROBABILITIES // forest.targets.n_classes) if chosen.method in SCALINGS else None
 
 
 def no_calibration(scoring: str) -> Chosen:
@@ -73,12 +73,13 @@ def no_calibration(scoring: str) -> Chosen:
 
 
 def calibrated(forest: Forest, raw: OutOfBag, chosen: Chosen) -> OutOfBag:
-    """Each row through a map that was fitted without it; rows that every tree drew get the class shares."""
+    """Each row through a map that was fitted without it; rows of which no tree says anything get the class shares."""
     proba, n_trees = raw
     if unseen := int((n_trees == 0).sum()):
         notify(
-            f"{unseen} of {len(n_trees)} rows were drawn by every tree; their out-of-bag probability is the class "
-            "share of the data. Use more trees (n_estimators), or give more rows or groups.",
+            f"{unseen} of {len(n_trees)} rows were drawn by every tree, or are alone in the leaves of all others; their "
+            "out-of-bag probability is the class share of the data. Use more trees (n_estimators), or give more rows or "
+            "groups.",
         )
     if chosen.method is None:
         return raw

@@ -14,12 +14,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from numbers import Integral
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+
+from kernelforest.checks import check_whole
 
 Array = NDArray[np.float64]
 
@@ -49,8 +50,7 @@ class Problem:
 
     def sample(self, n: int, seed: Any = None) -> Sample:
         """Draw n rows; the same seed gives the same rows."""
-        if not isinstance(n, Integral) or isinstance(n, bool) or n < 1:
-            raise ValueError(f"n must be an integer >= 1, got {n!r}")
+        check_whole("n", n, 1)
         rng = np.random.default_rng(seed)
         X = self.rows(rng, n)
         p = self.probabilities(X)

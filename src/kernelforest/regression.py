@@ -17,7 +17,8 @@ from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from kernelforest.data import check_choice, read_threads
+from kernelforest.checks import check_choice
+from kernelforest.data import read_threads
 from kernelforest.labels import read_labels, read_weights
 from kernelforest.naive import naive_weights
 from kernelforest.scoring import SCORINGS, Scores, score
@@ -99,6 +100,7 @@ class KernelRegression(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
         """Keep the training rows; choose the bandwidth if it is "auto"."""
+        _forget(self)
         check_choice("scoring", self.scoring, SCORINGS)
         labels = read_labels(y)
         rows = _read_table(self, X, reset=True)
@@ -117,6 +119,11 @@ class KernelRegression(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """Class probabilities, one column per class of `classes_`."""
         return _average(self, X)
 
+    def predict_log_proba(self, X: Any) -> Floats:
+        """Logarithm of `predict_proba`; minus infinity where a probability is zero."""
+        with np.errstate(divide="ignore"):
+            return np.asarray(np.log(self.predict_proba(X)))
+
     def predict(self, X: Any) -> NDArray[Any]:
         """The class with the largest probability."""
         proba = self.predict_proba(X)
@@ -129,7 +136,8 @@ class KernelRegression(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 class KernelRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     """A number as the kernel-weighted average of the training targets.
 
-    The parameters are those of `KernelRegression`; "auto" minimises the leave-one-out squared error.
+    The parameters are those of `KernelRegression`, without `scoring`: "auto" minimises the leave-one-out squared error. So
+    are the attributes, without `classes_`.
 
     Examples
     --------
@@ -153,6 +161,7 @@ class KernelRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
 
     def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
         """Keep the training rows; choose the bandwidth if it is "auto"."""
+        _forget(self)
         rows, target = _read_table(self, X, y, reset=True)
         values = np.asarray(target, dtype=np.float64)[:, None]
 
@@ -174,10 +183,17 @@ class KernelRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
 Judge = Callable[[Floats, Floats, NDArray[np.intp]], Mapping[str, float]]
 
 
+def _forget(model: Any) -> None:
+    """Remove what an earlier fit left: a fit that fails leaves no model behind."""
+    for name in [name for name in vars(model) if name.endswith("_") or name == "_smoother"]:
+        delattr(model, name)
+
+
 def _fit(
     model: Any, rows: Any, values: Floats, sample_weight: ArrayLike | None, judge: Judge, criterion: str
 ) -> tuple[Smoother, ScoredBandwidths | None]:
     """What both estimators do with checked rows; `judge` scores averages at some training rows with their mass."""
+    threads = read_threads(model.n_jobs)
     if rows.shape[0] != len(values):
         raise ValueError(f"X and y must have as many rows, got {rows.shape[0]} and {len(values)}")
     weight = read_weights(sample_weight, len(values))
@@ -194,7 +210,7 @@ def _fit(
         return smoother, None
     bandwidths = path_of_bandwidths(scaled, model.kernel)
     left_out = choose_rows(len(kept), _MOST_LEFT_OUT)
-    found = leave_one_out(scaled, table[kept], model.kernel, bandwidths, left_out, read_threads(model.n_jobs))
+    found = leave_one_out(scaled, table[kept], model.kernel, bandwidths, left_out, threads)
     scores = [judge(estimate, mass[kept[left_out]], kept[left_out]) for estimate in found]
     columns = {name: np.array([line[name] for line in scores]) for name in scores[0]}
     path = ScoredBandwidths(bandwidths, columns, int(columns[criterion].argmin()), len(left_out))
@@ -202,7 +218,7 @@ def _fit(
 
 
 def _average(model: Any, X: Any) -> Floats:
-    check_is_fitted(model)
+    check_is_fitted(model, "_smoother")
     smoother: Smoother = model._smoother
     return smoother.average(_read_table(model, X, reset=False), read_threads(model.n_jobs))
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from numbers import Integral
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import expit
 
+from kernelforest.checks import check_whole
 from kernelforest.frames import as_table
 from kernelforest.scaling import Floats, Numbers, floor, logs, newton, seen
 from kernelforest.scoring import effective_number
@@ -44,7 +44,7 @@ def reliability(p: ArrayLike, hit: ArrayLike, weight: ArrayLike | None = None, b
     >>> found.p.tolist(), found.share.tolist(), found.slope < 1
     ([0.1, 0.9], [0.25, 0.75], True)
     """
-    bins, chance, hits = read_bins(bins), read_probabilities(p), np.asarray(hit)
+    bins, chance, hits = check_whole("bins", bins, 1), read_probabilities(p), np.asarray(hit)
     if hits.shape != chance.shape or not np.isin(hits, [0, 1]).all():
         raise ValueError(f"hit must be {len(chance)} times 0 or 1, as many as p; got {hit!r}")
     _, proba, y, w = seen(np.column_stack((1.0 - chance, chance)), hits.astype(np.int64), weight)
@@ -75,13 +75,6 @@ def _error(curvature: Floats, design: Floats, w: Floats, rest: Floats) -> float:
     if len(w) and w.min() < w.max():
         variance = max(variance, (((design * (w * rest)[:, None]) @ inverse[0]) ** 2).sum())
     return float(np.sqrt(variance))
-
-
-def read_bins(bins: Any) -> int:
-    """Check a number of bins."""
-    if not isinstance(bins, Integral) or isinstance(bins, bool) or bins < 1:
-        raise ValueError(f"bins must be an integer >= 1, got {bins!r}")
-    return int(bins)
 
 
 def read_probabilities(p: ArrayLike) -> Floats:

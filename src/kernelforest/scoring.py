@@ -7,7 +7,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-SCORINGS = ("log_loss", "brier")
+SCORE_NAMES = {"log_loss": "log loss", "brier": "Brier score"}
+SCORINGS = tuple(SCORE_NAMES)
 
 
 class Scores(NamedTuple):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from kernelforest.scoring import Scores
+from kernelforest.scoring import SCORE_NAMES, Scores
 from kernelforest.tuning import apportion
 
 
@@ -24,7 +24,7 @@ def describe(model: Any) -> list[str]:
     if hasattr(model, "tuning_"):
         candidates = model.tuning_.candidates
         ways = len({(c.splitter, c.max_features) for c in candidates})
-        aim = {"log_loss": "log loss", "brier": "Brier score"}[model.tuning_.scoring]
+        aim = SCORE_NAMES[model.tuning_.scoring]
         of = "one forest" if ways == 1 else f"{ways} forests"
         lines.insert(0, f"Chosen by out-of-bag {aim} among {len(candidates):,} candidates of {of}:")
     return lines

@@ -28,7 +28,7 @@ from kernelforest.forest import FILLS, Forest, Reading
 from kernelforest.frames import as_table
 from kernelforest.growing import Rules, in_threads, show_progress
 from kernelforest.judging import MOST_WAYS, Candidate, Judge, Judged, Part, Weigher, with_errors
-from kernelforest.notices import notify
+from kernelforest.notices import TuningWarning, notify
 from kernelforest.scoring import Sample, sample_rows
 
 # what "auto" means where there is nothing to choose by: the classic forest
@@ -40,10 +40,6 @@ LEAST = 10  # rows, or groups, to choose by at all
 FAR = 10.0  # behind the best, as a logarithm of weights: such a way to grow is not followed up
 
 Way = tuple[str, int]  # to grow trees: splitter and mtry
-
-
-class TuningWarning(UserWarning):
-    """The data or the forest are too small to choose by out-of-bag scores."""
 
 
 @dataclass(frozen=True)
@@ -165,7 +161,7 @@ def open_choices(wanted: Mapping[str, Any], rules: Rules, targets: Targets, n_fe
 
 
 def mtry_candidates(n_features: int, most: int = 7) -> tuple[int, ...]:
-    """Up to seven numbers of features from one to all, in equal ratios, the square root among them.
+    """Up to `most` numbers of features from one to all, in equal ratios, the square root among them.
 
     Of more than 144 features, to twelve times their square root: more gains little, and costs in proportion.
 
@@ -196,7 +192,7 @@ def tune(
     sample, n_features = scored_rows(targets, choices, seed), len(columns.codes)
     paths: dict[Way, BandwidthPath] = {}
     for splitter, mtry in product(choices.splitter, choices.max_features):
-        limits = replace(rules, splitter=splitter, max_features=mtry, leaf_size=1).limits(len(targets.drawable), n_features)
+        limits = replace(rules, splitter=splitter, max_features=mtry).limits(len(targets.drawable), n_features)
         paths[splitter, mtry] = BandwidthPath(
             columns, targets, limits, seed, sample.rows, np.array(choices.leaf_size), choices.aggregate
         )

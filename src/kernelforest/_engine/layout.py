@@ -66,7 +66,7 @@ class Limits(NamedTuple):
         return self.replace or self.n_draws < n_drawable
 
     def share_left_out(self, n_drawable: int) -> float:
-        """Of the trees, that leave out a given row."""
+        """The share of trees that leave out a given row."""
         return float((1.0 - 1.0 / n_drawable) ** self.n_draws if self.replace else 1.0 - self.n_draws / n_drawable)
 
 

@@ -10,6 +10,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from kernelforest.checks import check_whole
 from kernelforest.displays.canvas import BESIDE, BLUE, COLOURS, MARKERS, ORANGE, axes, plain
 from kernelforest.displays.scales import Scale
 from kernelforest.kernel import ForestKernel
@@ -361,8 +362,7 @@ def _size_of_list(n: int) -> tuple[float, float]:
 
 def _largest(size: NDArray[np.float64], most: int) -> NDArray[np.intp]:
     """Numbers of the features with the largest size, largest first; those without one are left out."""
-    if most < 1:
-        raise ValueError(f"most must be an integer >= 1, got {most}")
+    check_whole("most", most, 1)
     known = np.flatnonzero(~np.isnan(size))
     return known[np.argsort(-size[known], kind="stable")[:most]]
 

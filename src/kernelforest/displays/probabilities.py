@@ -14,9 +14,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
+from kernelforest.checks import check_whole
 from kernelforest.displays.canvas import BLUE, SKY, axes, plain
 from kernelforest.frames import as_table
-from kernelforest.reliability import Reliability, read_bins, read_probabilities, reliability
+from kernelforest.priors import as_label
+from kernelforest.reliability import Reliability, read_probabilities, reliability
 
 Floats = NDArray[np.float64]
 
@@ -47,7 +49,7 @@ class ReliabilityDisplay:
             How many, of about equal weight.
 
         """
-        rows = OutOfBag.of(model, label)
+        rows = RowsOfOneClass.of(model, label)
         return cls(reliability(rows.p, rows.hit, rows.weight, bins), rows.name, out_of_bag=True)
 
     @classmethod
@@ -120,7 +122,7 @@ class SharpnessDisplay:
             How many, of equal width.
 
         """
-        rows = OutOfBag.of(model, label)
+        rows = RowsOfOneClass.of(model, label)
         base_rate = float(np.average(rows.hit, weights=rows.weight))
         return cls(*_histogram(rows.p, rows.weight, bins), base_rate, rows.name, out_of_bag=True)
 
@@ -157,7 +159,7 @@ class SharpnessDisplay:
         return self
 
 
-class OutOfBag(NamedTuple):
+class RowsOfOneClass(NamedTuple):
     """Probabilities of one class for rows that some tree did not draw."""
 
     p: Floats  # (n_rows,)
@@ -173,7 +175,7 @@ class OutOfBag(NamedTuple):
             raise TypeError(
                 f"model must be a KernelForestClassifier, got {type(model).__name__}; use from_predictions for other models"
             )
-        classes = model.classes_.tolist()
+        classes, label = model.classes_.tolist(), as_label(label)
         if label is not None and label not in classes:
             raise ValueError(f"label must be one of {', '.join(map(repr, classes))}; got {label!r}")
         number = len(classes) - 1 if label is None else classes.index(label)
@@ -200,7 +202,7 @@ def _part(low: float, high: float) -> tuple[float, float]:
 
 
 def _histogram(p: Floats, weight: Floats, bins: int) -> tuple[Floats, Floats]:
-    edges = np.linspace(*_part(p.min(), p.max()), read_bins(bins) + 1)
+    edges = np.linspace(*_part(p.min(), p.max()), check_whole("bins", bins, 1) + 1)
     counts = np.histogram(p, edges, weights=weight)[0]
     return counts / weight.sum(), edges
 

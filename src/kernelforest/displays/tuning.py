@@ -19,12 +19,12 @@ from kernelforest.displays.canvas import BESIDE, ORANGE, PALE, SKY, panels, shad
 from kernelforest.frames import as_table
 from kernelforest.growing import SPLITTERS
 from kernelforest.judging import ROWS_PER_TREE, Candidate
+from kernelforest.scoring import SCORE_NAMES
 from kernelforest.tuning import Tuning
 
 Floats = NDArray[np.float64]
 
 _CUTS = {"best": "best cuts", "extra": "random cuts (extra)"}
-_SCORES = {"log_loss": "log loss", "brier": "Brier score"}
 _HATCHED: dict[str, Any] = {"hatch": "////", "linewidth": 0.0}
 
 
@@ -127,7 +127,7 @@ class Section:
 
     def name_of_score(self) -> str:
         """For an axis."""
-        return f"out-of-bag {_SCORES[self.tuning.scoring]}" + (", calibrated" if self.tuning.calibrated else "")
+        return f"out-of-bag {SCORE_NAMES[self.tuning.scoring]}" + (", calibrated" if self.tuning.calibrated else "")
 
     def name_of_best(self) -> str:
         """For a legend."""

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from kernelforest._engine import pairs
+from kernelforest.checks import check_choice
 from kernelforest.compiling import announced_compiling
-from kernelforest.data import check_choice
 from kernelforest.kernel.incidence import members, multiply, pack_bits
 from kernelforest.kernel.memory import check_room
 from kernelforest.kernel.queries import Query

@@ -17,7 +17,7 @@ from scipy.sparse import csr_array
 from scipy.sparse.linalg import LinearOperator
 
 from kernelforest._engine import pairs
-from kernelforest.data import check_whole
+from kernelforest.checks import check_whole
 from kernelforest.kernel import shape
 from kernelforest.kernel.explain import Explanation, VotingPoints, explain, voting_points
 from kernelforest.kernel.foreign import check_own_rows, training_from
@@ -66,7 +66,7 @@ class ForestKernel:
             fitted with `sample_weight` or `class_weight`, give those; but scikit-learn 1.9 draws bootstrap samples by
             weight: there the draws tell, and this is left out.
         n_jobs : int or None
-            Threads.
+            Threads; a `KernelForestClassifier` has its own.
 
         Examples
         --------
@@ -225,9 +225,9 @@ class ForestKernel:
     def weights(self, X: Any = None, *, aggregate: str | None = None, fill: str | None = None) -> csr_array:
         """Smoother weights W: before calibration and prior, `predict_proba` is W times the class indicators.
 
-        Without an aggregate and fill, those of the forest itself: its parameters, or "mean" and "inbag" of a scikit-learn
-        forest. Rows are non-negative and sum to one. Votes have no such weights: rounding the shares of a leaf is not
-        linear in the labels.
+        Without an aggregate and fill, those of the forest itself: its parameters, "mean" and "inbag" of a scikit-learn
+        forest, or "proximity" and "inbag" of any other. Rows are non-negative and sum to one. Votes have no such weights:
+        rounding the shares of a leaf is not linear in the labels.
         """
         aggregate, fill = self._training.estimate(aggregate, fill)
         factors, threads = self._training.factors[None], self._training.threads
@@ -332,7 +332,10 @@ class ForestKernel:
         return explain(self, x0, label, *self._training.estimate(aggregate, fill), meant, mass)
 
     def faces(self, x0: Any) -> shape.Faces:
-        """The leaf of one row in each tree as a box, lower < x_j <= upper; forests of this package only."""
+        """The leaf of one row in each tree as a box, lower < x_j <= upper, and its share in the kernel.
+
+        Of forests of this package only.
+        """
         return shape.faces(self._training, x0)
 
     def profile(self, x0: Any, feature: int | str) -> shape.Profile:

@@ -23,6 +23,7 @@ from kernelforest.kernel.grids import STEP, changed_copies, is_categorical, nume
 from kernelforest.kernel.memory import check_room
 from kernelforest.kernel.points import as_rows, read_point, read_rows
 from kernelforest.kernel.training import Training
+from kernelforest.smoothing import choose_rows
 
 MOST_ROWS = 1_000  # of the training rows, over which derivatives are averaged
 _BLOCK = 256  # rows per piece of work
@@ -34,11 +35,13 @@ _NO_NODES = "kind='path' needs the nodes of the trees, which are only known for 
 class Faces:
     """The leaf of a row in each tree, as a box: feature j may take the values lower < v <= upper.
 
-    Infinite where nothing bounds it. Categorical features have no faces.
+    Infinite where nothing bounds it. Categorical features have no faces. In a blend a tree has a box for each leaf size at
+    which it is read. The kernel K(x, x0) is the weight of the boxes that hold x.
     """
 
-    lower: NDArray[np.float64]  # (n_features, n_trees)
-    upper: NDArray[np.float64]  # (n_features, n_trees)
+    lower: NDArray[np.float64]  # (n_features, n_boxes)
+    upper: NDArray[np.float64]  # (n_features, n_boxes)
+    weight: NDArray[np.float64]  # (n_boxes,) sums to one
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,16 +137,19 @@ class LevelSets:
 
 def faces(training: Training, x0: Any) -> Faces:
     """Boxes of the leaves of one row, by one walk down each tree."""
-    return faces_of(_own_forest(training, "faces"), read_point(training, x0)[1])
+    row = read_point(training, x0)[1]
+    parts = [(share, faces_of(part, row)) for share, part in _own_forest(training, "faces").parts()]
+    lower, upper = (np.hstack([getattr(box, side) for _, box in parts]) for side in ("lower", "upper"))
+    return Faces(lower, upper, np.concatenate([share * box.weight for share, box in parts]))
 
 
 def faces_of(forest: Forest, row: NDArray[np.float64]) -> Faces:
-    """The same of a row as the forest reads it, in the trees as they are stored."""
+    """The same of a row as the forest reads it, in the trees as they are stored, all of them alike."""
     lower, upper = np.full((2, len(row), forest.n_trees), np.inf)
     np.negative(lower, out=lower)
     with announced_compiling():
         engine.find_faces(row, forest.nodes, forest.sets, forest.starts, lower, upper)
-    return Faces(lower, upper)
+    return Faces(lower, upper, np.full(forest.n_trees, 1.0 / forest.n_trees))
 
 
 def profile(training: Training, x0: Any, feature: int | str) -> Profile:
@@ -177,7 +183,7 @@ def derivative_importance(
 ) -> DerivativeImportance:
     """Average derivatives over rows. Without X, over at most 1,000 training rows, drawn with a fixed seed."""
     if X is None:
-        table, matrix = training.rows(_some_rows(len(training.leaves)))
+        table, matrix = training.rows(choose_rows(len(training.leaves), MOST_ROWS))
     else:
         table = as_rows(X, training.frame)[0]
         matrix = read_rows(training, table)
@@ -351,10 +357,6 @@ def _shares(
 
 
 # ---- reading ----
-
-
-def _some_rows(n: int) -> NDArray[np.intp]:
-    return np.arange(n) if n <= MOST_ROWS else np.sort(np.random.default_rng(0).choice(n, MOST_ROWS, replace=False))
 
 
 def _read_decay(kind: Any, decay: Any) -> float | None:

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelforest.binning import decode
-from kernelforest.data import check_choice
+from kernelforest.checks import check_choice
 from kernelforest.forest import FILLS, Forest, Reading
 from kernelforest.kernel.memory import check_room
 from kernelforest.kernel.queries import CutBack, Query, Send, at_all_sizes, rows_at_once, take_rows

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from scipy.linalg import eigh
 from scipy.sparse.linalg import LinearOperator, eigsh
 
-from kernelforest.data import check_whole
+from kernelforest.checks import check_whole
 from kernelforest.frames import as_table
 from kernelforest.kernel import ForestKernel
 

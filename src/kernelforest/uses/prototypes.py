@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelforest.data import check_whole
+from kernelforest.checks import check_whole
 from kernelforest.frames import as_table
 from kernelforest.kernel import ForestKernel
 from kernelforest.kernel.grids import is_categorical
