@@ -88,14 +88,19 @@ def run(reps: int, jobs: int) -> None:
     """Score what is not kept yet."""
     kept = {(r["set"], r["rep"], r["method"]) for r in records()}
     with tempfile.TemporaryDirectory() as folder:
-        subprocess.run(["Rscript", str(EXPORT), folder], check=True)
-        paths = {path.relative_to(folder).with_suffix("").as_posix(): path for path in sorted(Path(folder).rglob("*.csv"))}
+        paths = exported(folder)
         say(f"breadth: {len(paths)} sets, {len(kept)} scores are kept")
         splits = {each: min(reps, FURTHER_SPLITS) if each.startswith(FURTHER) else reps for each in paths}
         tasks = (delayed(one)(each, paths[each], rep, kept) for rep in range(reps) for each in paths if rep < splits[each])
         for found in Parallel(jobs, return_as="generator_unordered")(tasks):
             with KEPT.open("a") as file:
                 file.writelines(json.dumps(record) + "\n" for record in found)
+
+
+def exported(folder: str) -> dict[str, Path]:
+    """Let R write the sets of the packages that are installed into a folder."""
+    subprocess.run(["Rscript", str(EXPORT), folder], check=True)
+    return {path.relative_to(folder).with_suffix("").as_posix(): path for path in sorted(Path(folder).rglob("*.csv"))}
 
 
 def one(name: str, path: Path, rep: int, kept: set[tuple[str, int, str]]) -> list[Record]:

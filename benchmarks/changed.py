@@ -43,11 +43,15 @@ def errors(fit: Fit, experiment: str, problem: Problem, n: int, rep: int) -> tup
     return float(excess), float(np.sqrt(((found - test.p) ** 2).mean()))
 
 
-def options_of(about: str | None, rows: Sequence[int], reps: int, arguments: Sequence[str]) -> argparse.Namespace:
-    """Read the command line."""
+def options_of(
+    about: str | None, rows: Sequence[int], reps: int, arguments: Sequence[str], **counts: int
+) -> argparse.Namespace:
+    """Read the command line; `counts` are further numbers by name."""
     parser = argparse.ArgumentParser(description=(about or "").splitlines()[0])
     parser.add_argument("--rows", type=lambda text: [int(n) for n in text.split(",")], default=rows)
     parser.add_argument("--reps", type=int, default=reps)
+    for name, count in counts.items():
+        parser.add_argument(f"--{name}", type=int, default=count)
     return parser.parse_args(arguments)
 
 

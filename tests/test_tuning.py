@@ -21,7 +21,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import oracle
-from kernelforest import KernelForestClassifier
+from kernelforest import KernelForestClassifier, TuningWarning
 from kernelforest._engine import path
 from kernelforest.calibration import METHODS, fit_calibrator
 from kernelforest.growing import make_targets
@@ -32,7 +32,6 @@ from kernelforest.tuning import (
     FAR,
     MOST_ROWS,
     Open,
-    TuningWarning,
     apportion,
     challengers,
     mtry_candidates,

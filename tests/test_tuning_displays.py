@@ -291,6 +291,13 @@ def test_sharpness_of_a_model_is_the_histogram_of_its_out_of_bag_probabilities(m
     assert list(display.frame()) == ["low", "high", "share"]
 
 
+def test_weights_count_in_a_histogram_of_probabilities():
+    shown = SharpnessDisplay.from_predictions([0.1, 0.2, 0.9], weight=[1.0, 1.0, 6.0], bins=2)
+    assert shown.share.tolist() == [0.25, 0.75]
+    with pytest.raises(ValueError, match=r"weight must have shape \(1,\), got \(2,\)"):
+        SharpnessDisplay.from_predictions([0.5], weight=[1.0, 2.0])
+
+
 def test_with_a_prior_the_base_rate_is_the_prior():
     X, y = sample(200)
     prior = {"low": 0.5, "mid": 0.4, "high": 0.1}

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from kernelforest._engine import path
 from kernelforest._engine.layout import Columns, Limits, Targets
 from kernelforest.forest import AGGREGATES, FILLS, Forest, row_blocks
+from kernelforest.growing import run
 
 NEAR_BYTES = 4_000_000  # of fills that rows walk through together: what caches hold
 MOST_ENTRIES = 8_000_000  # of the sums of one path: 32 MB, for each way to grow that is tried
@@ -113,5 +114,5 @@ class BandwidthPath:
             for a in range(0, stop - first, n_near):
                 path.add_path(a, min(a + n_near, stop - first), self.rows[block], *tree_side, *row_side)
 
-        forest.run(fill, row_blocks(stop - first, threads), threads)
-        forest.run(walk, row_blocks(len(self.rows), 2 * threads), threads)
+        run(fill, row_blocks(stop - first, threads), threads)
+        run(walk, row_blocks(len(self.rows), 2 * threads), threads)

@@ -80,8 +80,8 @@ class KernelForestClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
     bootstrap : bool
         Draw rows with replacement for each tree; otherwise without.
     max_samples : int, float or None
-        Rows drawn per tree: a number, a fraction, or as many as there are. With `bootstrap=False` and None there is no
-        resampling at all, hence nothing out-of-bag.
+        Rows, or groups, drawn per tree: a number, a fraction, or as many as there are. With `bootstrap=False` and None
+        there is no resampling at all, hence nothing out-of-bag.
     max_depth, max_leaf_nodes : int or None
         Further stops. With `max_leaf_nodes` the cut that decreases impurity most is made first.
     categorical_features : "from_dtype", None, or a list of names, numbers or booleans
@@ -407,10 +407,12 @@ class KernelForestClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         return read_threads(self.n_jobs)
 
     def _matrix(self, X: Any) -> NDArray[np.floating]:
-        if is_frame(X):  # other columns are named before their values are read
+        named = is_frame(X)  # other columns are named before their values are read
+        if named:
             validate_data(self, X, skip_check_array=True, reset=False)
         matrix = self._schema.matrix(X)
-        validate_data(self, X, skip_check_array=True, reset=False)
+        if not named:
+            validate_data(self, X, skip_check_array=True, reset=False)
         return matrix
 
     @property

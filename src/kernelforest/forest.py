@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 from kernelforest._engine import fills, path, route
 from kernelforest._engine.layout import MEAN, PROXIMITY, VOTE, Columns, Limits, Router, Targets
 from kernelforest.binning import joined
-from kernelforest.compiling import announced_compiling
-from kernelforest.growing import draw_counts, grow_forest, in_threads
+from kernelforest.growing import draw_counts, grow_forest, run
 from kernelforest.routing import make_router, make_training_router
 
 AGGREGATES = {"vote": VOTE, "mean": MEAN, "proximity": PROXIMITY}
@@ -328,7 +327,7 @@ class Forest:
                     about = own[rows], self.targets.labels[rows], out[k, rows], n_trees[k, rows]
                     fills.add_out_of_bag(leaves[rows], cut.leads, draws, rows.start, sums, aggregate, *about)
 
-            self.run(block, row_blocks(self.n_rows, threads), threads)
+            run(block, row_blocks(self.n_rows, threads), threads)
         return out, n_trees[0]
 
     def importances(self) -> NDArray[np.float64]:
@@ -354,19 +353,12 @@ class Forest:
             route.descend(codes, quick, router, opinions, out[rows], memory)
 
         most = max(_NEAR_ROWS, 4 * router.most_nodes)  # what is read of a large tree is shared by many rows
-        self.run(block, row_blocks(len(out), threads, most), threads)
-
-    @staticmethod
-    def run(block: Callable[[Any], None], blocks: list[Any], threads: int) -> None:
-        """Do compiled work on blocks, on threads."""
-        with announced_compiling():
-            for _ in in_threads(block, blocks, threads):
-                pass
+        run(block, row_blocks(len(out), threads, most), threads)
 
     def tree_spans(self, first: int = 0, stop: int | None = None, more: int = 0) -> Iterator[tuple[int, int]]:
         """Spans of the trees first .. stop-1 whose leaf numbers and draws for all training rows stay within about 64 MB.
 
-        So do they together with `more` numbers for each tree.
+        `more` counts further numbers for each tree, which have to fit into that, too.
         """
         step, stop = max(1, 8_000_000 // (self.n_rows + more)), self.n_trees if stop is None else stop
         for begin in range(first, stop, step):

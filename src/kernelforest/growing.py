@@ -172,6 +172,13 @@ def in_threads(work: Callable[[T], R], items: Sequence[T], threads: int) -> Iter
         yield from _pool(threads, _here.depth, get_ident() if _here.depth else 0).map(wrapping, items)
 
 
+def run(work: Callable[[T], Any], items: Sequence[T], threads: int) -> None:
+    """Do compiled work on items, on threads; say so if that means compiling."""
+    with announced_compiling():
+        for _ in in_threads(work, items, threads):
+            pass
+
+
 class _Here(local):
     """How deeply the work of this thread is nested in that of others."""
 

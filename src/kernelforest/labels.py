@@ -60,12 +60,12 @@ def read_labels(y: Any) -> Labels:
     return Labels(classes, codes.astype(np.int32))
 
 
-def read_weights(sample_weight: ArrayLike | None, n_rows: int) -> NDArray[np.float64] | None:
+def read_weights(sample_weight: ArrayLike | None, n_rows: int, name: str = "sample_weight") -> NDArray[np.float64] | None:
     """Check sample weights; None if there are none or all are equal."""
     if sample_weight is None:
         return None
     given = np.asarray(unmasked(sample_weight))
-    refused = ValueError(f"sample_weight must be numbers, got dtype {given.dtype}")
+    refused = ValueError(f"{name} must be numbers, got dtype {given.dtype}")
     if given.dtype.kind in "cmM":
         raise refused
     try:
@@ -75,15 +75,15 @@ def read_weights(sample_weight: ArrayLike | None, n_rows: int) -> NDArray[np.flo
     if weight.ndim == 0:
         weight = np.full(n_rows, float(weight))
     if weight.shape != (n_rows,):
-        raise ValueError(f"sample_weight must have shape ({n_rows},), got {weight.shape}")
+        raise ValueError(f"{name} must have shape ({n_rows},), got {weight.shape}")
     if not np.isfinite(weight).all():
         bad = int((~np.isfinite(weight)).argmax())
-        raise ValueError(f"sample_weight must be finite, got {weight[bad]} at row {bad}")
+        raise ValueError(f"{name} must be finite, got {weight[bad]} at row {bad}")
     if weight.min() < 0:
         bad = int(weight.argmin())
-        raise ValueError(f"sample_weight must be >= 0, got {weight[bad]} at row {bad}")
+        raise ValueError(f"{name} must be >= 0, got {weight[bad]} at row {bad}")
     if weight.max() == 0:
-        raise ValueError("sample_weight must have a positive entry, got zeros only")
+        raise ValueError(f"{name} must have a positive entry, got zeros only")
     if not 1e-6 < weight.max() < 1e6:  # sums must neither overflow nor vanish, also in single precision
         weight = np.ldexp(weight, -np.frexp(weight.max())[1])
     return None if (weight == weight[0]).all() else weight  # their unit does not matter

@@ -17,6 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 from kernelforest.checks import check_whole
 from kernelforest.displays.canvas import BLUE, SKY, axes, plain
 from kernelforest.frames import as_table
+from kernelforest.labels import read_weights
 from kernelforest.priors import as_label
 from kernelforest.reliability import Reliability, read_probabilities, reliability
 
@@ -127,8 +128,10 @@ class SharpnessDisplay:
         return cls(*_histogram(rows.p, rows.weight, bins), base_rate, rows.name, out_of_bag=True)
 
     @classmethod
-    def from_predictions(cls, p: ArrayLike, *, base_rate: float | None = None, bins: int = 20) -> Self:
-        """Count probabilities of one class.
+    def from_predictions(
+        cls, p: ArrayLike, *, weight: ArrayLike | None = None, base_rate: float | None = None, bins: int = 20
+    ) -> Self:
+        """Count probabilities of one class; rows may have weights.
 
         >>> SharpnessDisplay.from_predictions([0.1, 0.2, 0.9, 1.0], bins=2).share.tolist()
         [0.5, 0.5]
@@ -136,7 +139,8 @@ class SharpnessDisplay:
         chance = read_probabilities(p)
         if base_rate is not None and not (isinstance(base_rate, Real) and 0.0 <= base_rate <= 1.0):
             raise ValueError(f"base_rate must be a number from 0 to 1, got {base_rate!r}")
-        return cls(*_histogram(chance, np.ones(len(chance)), bins), base_rate)
+        given = read_weights(weight, len(chance), "weight")
+        return cls(*_histogram(chance, np.ones(len(chance)) if given is None else given, bins), base_rate)
 
     def frame(self) -> Any:
         """One line per bin."""

@@ -14,7 +14,7 @@ from scipy.sparse import csr_array
 
 from kernelforest._engine import pairs
 from kernelforest.compiling import announced_compiling
-from kernelforest.growing import in_threads
+from kernelforest.growing import run
 from kernelforest.kernel.memory import check_room, index_bytes, sparse_bytes
 from kernelforest.kernel.queries import CutBack, Query
 from kernelforest.kernel.training import Training
@@ -182,10 +182,7 @@ def fill_silent_rows(W: csr_array, weight: NDArray[np.float64]) -> csr_array:
 def in_blocks(block: Callable[[slice], Any], n_rows: int, threads: int) -> None:
     """A few pieces of work for each thread, because each piece clears a line as long as the training set."""
     size = max(_BLOCK, -(-n_rows // (8 * threads)))
-    blocks = [slice(first, min(first + size, n_rows)) for first in range(0, n_rows, size)]
-    with announced_compiling():
-        for _ in in_threads(block, blocks, threads):
-            pass
+    run(block, [slice(first, min(first + size, n_rows)) for first in range(0, n_rows, size)], threads)
 
 
 def pack_bits(flags: NDArray[np.bool_]) -> NDArray[np.uint64]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from functools import cached_property, partial
+from functools import cache, cached_property, partial
 from hashlib import blake2b
 from typing import Any
 
@@ -188,6 +188,10 @@ class ForestKernel:
         leaves, training = self._leaves(X), self._training
         even, index = training.factors / self.n_trees, self._index("all", False)
 
+        @cache
+        def rows_by_leaf() -> pairs.Index:
+            return index if X is None else members(training, None, None, leaves)
+
         def multiplied(mine: NDArray[np.int32], by: pairs.Index, v: NDArray[np.float64]) -> NDArray[np.float64]:
             if np.asarray(v).dtype.kind not in "fiub":
                 raise TypeError(f"a kernel multiplies real numbers, got {np.asarray(v).dtype}")
@@ -199,7 +203,7 @@ class ForestKernel:
             return multiplied(leaves, index, v)
 
         def transposed(v: NDArray[np.float64]) -> NDArray[np.float64]:
-            return multiplied(training.leaves, index if X is None else members(training, None, None, leaves), v)
+            return multiplied(training.leaves, rows_by_leaf(), v)
 
         return LinearOperator(
             (len(leaves), self.n_rows),

@@ -18,7 +18,7 @@ from kernelforest._engine import faces as engine
 from kernelforest.compiling import announced_compiling
 from kernelforest.forest import Forest
 from kernelforest.frames import as_table
-from kernelforest.growing import in_threads
+from kernelforest.growing import run
 from kernelforest.kernel.grids import STEP, changed_copies, is_categorical, numeric_feature, read_grid
 from kernelforest.kernel.memory import check_room
 from kernelforest.kernel.points import as_rows, read_point, read_rows
@@ -234,7 +234,7 @@ def path_matrix(training: Training, X: Any, Z: Any, decay: float) -> NDArray[np.
         def block(some: slice, trees: Forest = forest, rows: Any = rows, columns: Any = columns, by: Any = powers) -> None:
             engine.path_rows(rows[some], columns, trees.nodes, trees.starts, _most_nodes(trees), by, out[some])
 
-        _run(block, len(left), training.threads)
+        _in_blocks(block, len(left), training.threads)
     out /= training.forest.n_trees
     return out
 
@@ -278,7 +278,7 @@ def _own_differences(
         def block(rows: slice, part: Forest = part, by: Any = powers, lost: Any = lost) -> None:
             engine.losses(matrix[rows], h, part.nodes, part.sets, part.starts, _most_nodes(part), by, lost[rows])
 
-        _run(block, len(matrix), threads)
+        _in_blocks(block, len(matrix), threads)
         out -= weight * lost / part.n_trees
     return out.reshape(*matrix.shape, 2).swapaxes(1, 2)
 
@@ -372,8 +372,6 @@ def _check_decay(decay: Any) -> float:
     return float(decay)
 
 
-def _run(block: Callable[[slice], None], n_rows: int, threads: int) -> None:
+def _in_blocks(block: Callable[[slice], None], n_rows: int, threads: int) -> None:
     size = max(1, min(_BLOCK, -(-n_rows // threads)))
-    with announced_compiling():
-        for _ in in_threads(block, [slice(i, min(i + size, n_rows)) for i in range(0, n_rows, size)], threads):
-            pass
+    run(block, [slice(i, min(i + size, n_rows)) for i in range(0, n_rows, size)], threads)
