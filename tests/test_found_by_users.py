@@ -10,6 +10,7 @@ import sys
 import warnings
 from concurrent.futures import ThreadPoolExecutor
 from datetime import date, datetime, time, timedelta
+from enum import Enum
 from html import unescape
 from threading import Barrier
 
@@ -1122,3 +1123,58 @@ def test_class_weights_are_found_by_labels_as_they_are():
 def test_a_row_of_dates_is_no_table(days):
     with pytest.raises(ValueError, match=r"X must be a table with two dimensions, got shape \(150,\)"):
         small().fit(days, Y)
+
+
+class Risk(str, Enum):  # noqa: UP042, as it was written before StrEnum
+    LOW = "low"
+    HIGH = "high"
+
+
+def test_labels_of_an_enum_of_text_are_told_apart():
+    labels = np.array([Risk.HIGH if hit else Risk.LOW for hit in Y], dtype=object)
+    model = small().fit(X, labels)
+    assert model.classes_.tolist() == ["high", "low"]
+    np.testing.assert_array_equal(model.predict_proba(NEW), small().fit(X, np.where(Y, "high", "low")).predict_proba(NEW))
+
+
+def test_labels_that_numpy_makes_equal_are_refused():
+    labels = np.array([2**53, 2**53 + 1, 1.0] * 50, dtype=object)
+    with pytest.raises(ValueError, match="y must hold labels that numpy tells apart, got 3 of which some become equal"):
+        small().fit(X, labels)
+
+
+def test_groups_of_sets_stay_together():
+    names = pd.Series([frozenset([i % 6]) for i in range(150)])
+    np.testing.assert_array_equal(read_groups(names, 150), np.arange(150) % 6)
+    with pytest.raises(ValueError, match="groups must hold values of one kind that can be told apart"):
+        small().fit(X, Y, groups=pd.Series([[i % 6] for i in range(150)]))
+
+
+def test_dates_are_refused_as_something_else():
+    when = pd.Series(pd.Timestamp("2024-01-01") + pd.to_timedelta(RNG.integers(0, 9999, 150), unit="h"))
+    frame = pd.DataFrame({"when": when, "x": X[:, 0]})
+    model = small().fit(frame, Y)
+    for other, kind in ((when.astype("int64"), "numbers"), (when - when.min(), "durations"), (when.dt.year, "numbers")):
+        with pytest.raises(ValueError, match=f"column 'when' of X must hold dates, as in training, got {kind}"):
+            model.predict(frame.assign(when=other))
+    with pytest.raises(ValueError, match="column 0 of X must hold dates, as in training, got numbers"):
+        small().fit(frame.to_numpy(dtype=object), Y).predict(X[:, :2])
+    with pytest.raises(ValueError, match="column 'when' of X must hold numbers, as in training, got dates"):
+        small().fit(frame.assign(when=X[:, 1]), Y).predict(frame)
+    assert model.predict_proba(frame.assign(when=pd.NaT)).shape == (150, 2)
+
+
+@pytest.mark.parametrize("rules", [{"splitter": "random"}, {"columns": 1}])
+def test_nothing_is_tuned_where_mtry_can_only_be_one(rules):
+    table = X[:, : rules.pop("columns", 3)]
+    fixed = {"leaf_size": 1, "aggregate": "mean", "fill": "inbag", "n_estimators": 20, "random_state": 0, **rules}
+    model = KernelForestClassifier(bootstrap=False, **fixed).fit(table, Y)
+    assert not hasattr(model, "tuning_")
+    assert model.max_features_ == 1
+
+
+def test_a_frame_for_a_model_of_an_array_is_warned_of_once():
+    model = small().fit(X, Y)
+    with pytest.warns(UserWarning, match="X has feature names") as caught:
+        model.predict(pd.DataFrame(X, columns=["a", "b", "c"]))
+    assert len(caught) == 1

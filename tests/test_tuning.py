@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pickle
 import sys
-from functools import cache, partial
+from functools import cache
 from itertools import combinations, pairwise, product
 from math import ceil, exp, log, sqrt
 
@@ -221,29 +221,43 @@ def test_effective_number_of_rows(n, seed):
     assert effective_number(weight, np.zeros(n + 2, int)) == pytest.approx(weight.sum() ** 2 / (weight**2).sum())
 
 
-def test_weights_that_restore_shares_are_evidence():
-    """Six hundred hits and misses each, which tell as much as 46,000 rows: with weights tuning hears it as with a prior."""
-
-    def draw(n, seed):
-        rng = np.random.default_rng(seed)
-        X = rng.uniform(-1, 1, (n, 4))
-        p = 1 / (1 + np.exp(6.0 - 2.5 * X[:, 0] - 1.5 * X[:, 1] * X[:, 2]))
-        return X, (rng.random(n) < p).astype(int), p
-
-    X, y, _ = draw(120_000, 0)
+def test_weights_of_classes_are_heard_as_a_prior():
+    """Thinned misses, weighted back: with weights, trees and calibration would hear misses where hits are as one shout."""
+    X, y, _ = sample("rare", 4000)
     share = y.mean()
-    rows = np.concatenate([np.flatnonzero(y == c)[:600] for c in (0, 1)])
-    weight = np.where(y[rows] == 1, share, 1 - share)
-    X_new, _, p = draw(5000, 1)
+    rows = np.concatenate([np.flatnonzero(y == c)[:80] for c in (0, 1)])
+    weight = np.where(y[rows] == 1, share, 1.0 - share)
+    by_weight, by_prior = fit(X[rows], y[rows], weight), fit(X[rows], y[rows], prior=[1.0 - share, share])
+    np.testing.assert_allclose(by_weight.predict_proba(X), by_prior.predict_proba(X), rtol=1e-12)
+    np.testing.assert_allclose(by_weight.oob_score_, by_prior.oob_score_)
+    assert by_weight.tuning_.best[:5] == by_prior.tuning_.best[:5]
+    zero = np.append(weight, np.zeros(100))  # rows that do not count change nothing about it
+    others = fit(np.vstack([X[rows], X[-100:]]), np.append(y[rows], y[-100:]), zero)
+    assert others.predict_proba(X)[:, 1].mean() == pytest.approx(by_weight.predict_proba(X)[:, 1].mean(), rel=0.1)
+    named = fit(X[rows], y[rows], weight, prior={0: 0.4, 1: 0.6})  # a prior of the user goes before
+    np.testing.assert_array_equal(named.predict_proba(X), fit(X[rows], y[rows], prior=[0.4, 0.6]).predict_proba(X))
 
-    def excess(model, **how):
-        q = model.fit(X[rows], y[rows], **how).predict_proba(X_new)[:, 1]
-        return np.mean(p * np.log(p / q) + (1 - p) * np.log((1 - p) / (1 - q)))
 
-    make = partial(KernelForestClassifier, 100, random_state=0)
-    by_prior = make(prior={0: 1 - share, 1: share})
-    assert excess(by_weight := make(), sample_weight=weight) < 1.2 * excess(by_prior)
-    assert by_weight.leaf_size_ < 300  # the largest, where these were counted as 608 rows
+def test_class_weights_count_on_top_of_weights_of_classes():
+    X, y, _ = sample("rare", 1000)
+    weight = np.where(y == 1, 0.25, 1.0)
+    how = {"class_weight": {0: 1.0, 1: 4.0}}
+    model = fit(X, y, weight, **how)
+    np.testing.assert_array_equal(model.forest_.targets.mass, np.ones(1000))  # so trees see rows alike
+    assert model.predict(X).mean() > 1.5 * fit(X, y, weight).predict(X).mean()
+    moved = fit(X, y, weight, prior="weighted", **how)
+    np.testing.assert_allclose(moved.predict_proba(X), fit(X, y).predict_proba(X), rtol=1e-12)
+
+
+def test_weights_do_not_make_more_rows_than_there_are():
+    weight, labels = np.array([1.0, 1.1, 300.0, 310.0]), np.array([1, 1, 0, 0])
+    assert effective_number(weight, labels) > 100
+    assert effective_number(weight, labels, most=4) == 4
+    X, y, _ = sample("rare", 4000)
+    rows = np.concatenate([np.flatnonzero(y == c)[:80] for c in (0, 1)])
+    weight = np.where(y[rows] == 1, 1e-3, 1.0) * np.random.default_rng(0).uniform(0.9, 1.1, 160)
+    model = fit(X[rows], y[rows], weight, n_estimators=200)
+    assert model.predict_proba(X)[:, 1].max() < 0.1  # was up to 1, where no miss had been drawn among the hits
 
 
 def test_scores_of_a_sample_are_those_of_all_rows_though_hits_are_rare(monkeypatch):
@@ -961,9 +975,7 @@ def test_with_fewer_than_ten_rows_nothing_is_tuned(n, calibration):
 @pytest.mark.parametrize("n", [10, 50, 99])
 def test_fewer_than_a_hundred_rows_give_a_warning_that_says_what_to_do(n):
     X, y, _ = sample("waves", n)
-    with pytest.warns(
-        TuningWarning, match=rf"out-of-bag scores of {n} rows are noisy.*fix leaf_size and max_features"
-    ) as told:
+    with pytest.warns(TuningWarning, match=rf"out-of-bag scores of {n} rows are noisy.*fix more parameters") as told:
         model = fit(X, y)
     assert len(told) == 1
     assert hasattr(model, "tuning_")

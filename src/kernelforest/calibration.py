@@ -109,10 +109,13 @@ class OneVsRest:
 Calibrator = Identity | Scaling | OneVsRest
 
 
-def fit_calibrator(method: str, proba: ArrayLike, labels: ArrayLike, weight: ArrayLike | None = None) -> Calibrator:
+def fit_calibrator(
+    method: str, proba: ArrayLike, labels: ArrayLike, weight: ArrayLike | None = None, *, n_rows: int | None = None
+) -> Calibrator:
     """Fit a map from out-of-bag probabilities to calibrated ones.
 
-    `proba` is (n_rows, n_classes), `labels` are class numbers. The map can be pickled; it keeps the shape of its input.
+    `proba` is (n_rows, n_classes), `labels` are class numbers; they may be a weighted sample of `n_rows`. The map can be
+    pickled; it keeps the shape of its input.
 
     Four rows at 0.5, one of them a hit: isotonic regression says (1 + 1/2 + 1/2) / (4 + 1 + 1).
 
@@ -121,7 +124,7 @@ def fit_calibrator(method: str, proba: ArrayLike, labels: ArrayLike, weight: Arr
     array([[0.6667, 0.3333]])
     """
     check_choice("method", method, METHODS)
-    _, p, y, w = seen(proba, labels, weight)
+    _, p, y, w = seen(proba, labels, weight, n_rows)
     return _fit(method if len(np.unique(y)) > 1 else None, p, y, w)
 
 
@@ -162,6 +165,7 @@ def choose_calibrator(
     scoring: str = "log_loss",
     folds: int = 10,
     seed: int = 0,
+    n_rows: int | None = None,
 ) -> Chosen:
     """Fit the given method or, for "auto", the one that cross-fitted out-of-bag scores speak for.
 
@@ -171,7 +175,8 @@ def choose_calibrator(
     samples hardly show what it gains, and it costs little where there is nothing to gain (benchmarks/rules.py). A more
     flexible method is used only if its score is below that of the one in use by two standard errors. Below a hundred rows
     nothing is compared: the sigmoid is used, held closer to the identity. With `groups`
-    (anything that can be sorted), folds keep a group together, and the standard error counts groups, not rows.
+    (anything that can be sorted), folds keep a group together, and the standard error counts groups, not rows. Rows may be a
+    weighted sample of `n_rows`.
 
     Here 0.6 means "always" and 0.4 means "never":
 
@@ -183,7 +188,7 @@ def choose_calibrator(
     check_choice("method", method, (None, "auto", *METHODS))
     check_choice("scoring", scoring, SCORINGS)
     check_whole("folds", folds, 2)
-    keep, p, y, w = seen(proba, labels, weight)
+    keep, p, y, w = seen(proba, labels, weight, n_rows)
     group = _members(groups, keep)
     if len(np.unique(y)) < 2:
         method = None
@@ -251,8 +256,8 @@ def _crossed(method: str | None, p: Floats, y: Numbers, w: Floats, fold: Numbers
     for f in range(fold.max() + 1):
         rows, mass = np.flatnonzero(fold != f), w[fold != f]
         if most is not None and len(rows) > most:
-            rows, mass = sample_rows(rows, y, w, most, f)
-            mass = mass * (effective_number(mass, y[rows]) / mass.sum())
+            n_rows, (rows, mass) = len(rows), sample_rows(rows, y, w, most, f)
+            mass = mass * (effective_number(mass, y[rows], most=n_rows) / mass.sum())
         if method in SCALINGS and not starts:  # the others end near to the first
             starts = [change for _, change in scalings(method, p[rows], y[rows], mass)]
         out[fold == f] = _fit(method, p[rows], y[rows], mass, starts)(p[fold == f])

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, date, timedelta
-from numbers import Integral
+from numbers import Integral, Number
 from typing import Any
 
 import numpy as np
@@ -45,7 +45,7 @@ class Schema:
         """
         X = _unpacked(X)
         _check_container(X)
-        if not self.levels and _is_plain(X):
+        if not self.levels and not self.moments and _is_plain(X):
             return _numbers(X)
         columns = _columns(X)
         narrow = all(j in self.levels or str(column.dtype) == "float32" for j, column in enumerate(columns))
@@ -58,8 +58,17 @@ class Schema:
                 if len(out) >= SOME_ROWS and np.isnan(out[:, j]).all() and _tally(column):
                     notify(f"no value of column {getattr(column, 'name', j)!r} was seen in fit, so all count as missing")
             else:
+                self._check_moments(column, j)
                 out[:, j] = _column_of_numbers(column, j)
         return out
+
+    def _check_moments(self, column: Any, j: int) -> None:
+        """Refuse durations where training had dates, or numbers where it had either: they would be read as microseconds."""
+        kind, known = _kind_of_moments(column), self.moments.get(j, "")
+        if kind != known and (kind or isinstance(_first(column), Number)):  # text is refused as such
+            words = {"M": "dates", "m": "durations", "": "numbers"}
+            name = getattr(column, "name", j)
+            raise ValueError(f"column {name!r} of X must hold {words[known]}, as in training, got {words[kind]}")
 
     def shown(self, column: int, numbers: NDArray[np.floating]) -> Any:
         """Numbers of one column of a matrix as they were in the table: levels by name, dates as dates.

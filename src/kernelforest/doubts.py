@@ -65,7 +65,8 @@ def warn_if_noisy(targets: Targets, classes: NDArray[Any], n_trees: int, share_l
         more = "" if enough > 2 * MOST_TREES else f"{enough} or more"
         less = "" if share_left_out > 0.3 else "a smaller max_samples"
         notify(
-            f"n_estimators={n_trees} leaves a row about {used * share_left_out:.0f} out-of-bag trees, too few to choose by: "
+            f"n_estimators={n_trees} leaves a row about {used * share_left_out:.0f} out-of-bag trees"
+            f"{' among those that decide' if n_trees > used else ''}, too few to choose by: "
             f"use {' or '.join(filter(None, (more, less)))}, or fix max_features, leaf_size, aggregate and fill",
             TuningWarning,
         )
@@ -82,7 +83,7 @@ def warn_if_noisy(targets: Targets, classes: NDArray[Any], n_trees: int, share_l
     if few:
         notify(
             f"out-of-bag scores of {few} are noisy, so the choice is uncertain: see tuning_.frame() for what came close, or "
-            "fix leaf_size and max_features",
+            "fix more parameters",
             TuningWarning,
         )
     _warn_of_rare(classes, labels, "rows", RARE_ROWS if len(rows) >= FEW_ROWS else RARE_GROUPS)  # more is asked of many

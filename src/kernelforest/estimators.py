@@ -25,7 +25,7 @@ from kernelforest.judging import Part
 from kernelforest.kernel import Correction, ForestKernel, training_of
 from kernelforest.labels import read_class_weight, read_groups, read_labels, read_weights
 from kernelforest.outofbag import OutOfBag, calibrated, classic, fit_calibration, no_calibration
-from kernelforest.priors import read_population
+from kernelforest.priors import read_population, split_weights
 from kernelforest.scoring import SCORINGS, Scores
 from kernelforest.summary import compare, describe
 from kernelforest.tuning import UNTUNED, grow_blend, is_auto, left_open, open_choices, tune, with_classic_values
@@ -193,11 +193,13 @@ class KernelForestClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         X : table of shape (n_rows, n_features)
             numpy array, pandas or polars frame, or list of rows. Missing values and infinities are welcome.
         y : array of shape (n_rows,)
-            Class labels: text, numbers, booleans, or dates of numpy or pandas.
+            Class labels: text, numbers, booleans, or dates of numpy or pandas without time zone.
         sample_weight : array of shape (n_rows,), optional
             What a row counts for when cuts are chosen, in the leaves and in scores. Rows are drawn alike whatever their
             weight, and `leaf_size` counts draws. Those of weight zero are never drawn and count for nothing, but their
-            values are among those between which cuts are placed.
+            values are among those between which cuts are placed. Weights that are the same for all rows of a class, as after
+            thinning the frequent one, are heard as a `prior` if anything is tuned: trees and leaves do without them, and
+            the probabilities are moved.
         groups : array of shape (n_rows,), optional
             Rows that belong together: repeated measurements of a person, rows of one day. A tree draws a group as a whole
             or not at all, so that out-of-bag means: from groups the tree has not seen. If left out and anything is tuned,
@@ -220,11 +222,16 @@ class KernelForestClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         rules = self._rules()
         columns = code_table(matrix, self._schema.levels, threads)
         members = read_groups(groups, len(matrix))
-        if members is None and left_open(self._tunable(), self.max_leaf_nodes):
+        is_open = left_open(self._tunable(), self.max_leaf_nodes, matrix.shape[1])
+        by_class = None
+        if is_open:  # weights of classes are better heard as a prior: few rows would decide what is chosen
+            weight, by_class = split_weights(weight, labels.codes, len(labels.classes))
+        if members is None and is_open:
             members = copies_as_groups(columns, labels.codes, weight, self._can_group())
         elif members is not None and len(np.unique(members)) == len(members):
             members = None  # each row a group of its own: no more is said than that no rows are copies
-        targets = make_targets(labels.codes, len(labels.classes), weight, class_weight, members)
+        mass = class_weight if class_weight is None or by_class is None else class_weight * by_class
+        targets = make_targets(labels.codes, len(labels.classes), weight, mass, members)
         choices = open_choices(self._tunable(), rules, targets, matrix.shape[1])
         limits = rules.limits(len(targets.drawable), matrix.shape[1])
         leaves_out = limits.leaves_rows_out(len(targets.drawable))
@@ -233,7 +240,7 @@ class KernelForestClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
             raise ValueError(
                 f"calibration={self.calibration!r} needs out-of-bag rows: set bootstrap=True or max_samples below 1.0"
             )
-        self._population = read_population(self.prior, labels.classes, targets.shares, class_weight)
+        self._population = read_population(self.prior, labels.classes, targets.shares, class_weight, by_class)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
 
         self.classes_ = labels.classes

@@ -102,7 +102,11 @@ class Judge:
         """How many independent rows the first so many amount to: fewer if they are weighted, or come in groups."""
         rows, groups = self.sample.rows[:n_rows], self.targets.groups
         labels, members = self.targets.labels[rows], None if groups is None else groups[rows]
-        return effective_number(self.sample.weight[:n_rows], labels, members)
+        return effective_number(self.sample.weight[:n_rows], labels, members, self._stood_for(n_rows))
+
+    def _stood_for(self, n_rows: int) -> float:
+        """Of how many rows the first so many are a sample."""
+        return float(np.count_nonzero(self.targets.weight) * n_rows / len(self.sample.rows))
 
     def score_of_shares(self, n_rows: int) -> float:
         """What one scores on the first so many rows who knows the class shares only."""
@@ -114,7 +118,7 @@ class Judge:
         """The loss of every row, (kinds, leaf sizes, rows)."""
         n_rows = proba.shape[2]
         labels, weight = self.targets.labels[self.sample.rows[:n_rows]], self.sample.weight[:n_rows]
-        number = effective_number(weight, labels)  # of rows, not of groups, as in calibration
+        number = effective_number(weight, labels, most=self._stood_for(n_rows))  # of rows, not of groups, as in calibration
         weight = weight * (number / weight.sum())
         losses = np.empty(proba.shape[:3])
         shares = None if self.targets.n_classes == 2 else self.targets.shares

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from numbers import Number
 from typing import Any
 
 import numpy as np
@@ -51,7 +52,11 @@ def read_labels(y: Any) -> Labels:
         kinds = sorted({"text" if isinstance(v, str) else "numbers" for v in values.tolist()})
         if len(kinds) > 1:
             raise ValueError(f"y must hold labels of one kind, got {' and '.join(kinds)}")
-        values = np.asarray(values.tolist())
+        found = values.tolist()
+        values = np.asarray([str.__str__(v) for v in found] if kinds == ["text"] else found)  # members of an Enum, too
+        n_distinct = len(set(found)) if values.dtype.kind != "O" else 0
+        if len(np.unique(values)) < n_distinct:
+            raise ValueError(f"y must hold labels that numpy tells apart, got {n_distinct} of which some become equal")
     if values.dtype.kind == "O":
         kind = type(values[0]).__name__
         raise ValueError(f"y must hold text, numbers, booleans or dates of numpy (as 'datetime64[us]'), got {kind}")
@@ -104,9 +109,14 @@ def read_groups(groups: Any, n_rows: int) -> NDArray[np.int64] | None:
     if gaps.any():
         raise ValueError(f"groups must have no missing values, got one at row {int(gaps.argmax())}")
     try:
-        return np.unique(values, return_inverse=True)[1]
+        if values.dtype.kind != "O" or all(isinstance(v, str | Number) for v in values.tolist()):
+            return np.unique(values, return_inverse=True)[1]
+        numbers = {value: k for k, value in enumerate(dict.fromkeys(values.tolist()))}  # sets have no order
     except TypeError:
-        raise ValueError("groups must hold values of one kind, got text and numbers") from None
+        raise ValueError(
+            "groups must hold values of one kind that can be told apart, got text and numbers, or lists"
+        ) from None
+    return np.array([numbers[value] for value in values.tolist()], dtype=np.int64)
 
 
 def read_class_weight(

@@ -7,7 +7,7 @@ a map that was fitted without it, so that scores stay honest.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -49,13 +49,15 @@ def fit_calibration(forest: Forest, raw: OutOfBag, method: str, scoring: str, se
     seen = np.flatnonzero((raw.n_trees > 0) & (targets.weight > 0))
     rows, weight = sample_rows(seen, targets.labels, targets.weight, CALIBRATION_ROWS, seed)
     groups = None if targets.groups is None else targets.groups[rows]
-    chosen = choose_calibrator(method, raw.proba[rows], targets.labels[rows], weight, groups, scoring=scoring)
+    how: dict[str, Any] = {"scoring": scoring, "n_rows": len(seen)}
+    chosen = choose_calibrator(method, raw.proba[rows], targets.labels[rows], weight, groups, **how)
     if chosen.method is not None and len(rows) < len(seen):
         if (most := _most_rows(forest, chosen)) is not None:
             rows, weight = sample_rows(seen, targets.labels, targets.weight, most, seed)
         else:
             rows, weight = seen, targets.weight[seen]
-        chosen = replace(chosen, calibrator=fit_calibrator(chosen.method, raw.proba[rows], targets.labels[rows], weight))
+        about = raw.proba[rows], targets.labels[rows], weight
+        chosen = replace(chosen, calibrator=fit_calibrator(chosen.method, *about, n_rows=len(seen)))
     if method in METHODS and chosen.method is None:
         why = "rows that trees left out have one class only" if len(rows) else "no row was left out by a tree"
         notify(f"calibration={method!r} is not done, because {why}: give more data")

@@ -39,22 +39,49 @@ class Population:
         return weight if self.factors is None else weight * self.factors[labels]
 
 
-def read_population(prior: Any, classes: NDArray[Any], shares: Floats, class_weight: Floats | None) -> Population:
+def read_population(
+    prior: Any,
+    classes: NDArray[Any],
+    shares: Floats,
+    class_weight: Floats | None,
+    by_class: Floats | None = None,
+) -> Population:
     """Check the prior of a user: None, "weighted", a dict, or one share per class.
+
+    `by_class` is what the rows of each class weigh in the population that is meant, but not in the shares.
 
     >>> sick = read_population({"sick": 0.01, "well": 0.99}, np.array(["sick", "well"]), np.array([0.5, 0.5]), None)
     >>> sick(np.array([[0.9, 0.1]])).round(3)
     array([[0.083, 0.917]])
     """
-    factors, preference = None, class_weight
+    factors, preference = by_class, class_weight
     if isinstance(prior, str) and prior == "weighted":
-        factors, preference = class_weight, None
+        both = [factor for factor in (by_class, class_weight) if factor is not None]
+        factors, preference = np.prod(both, axis=0) if both else None, None
     elif prior is not None:
         wanted = _read_shares(prior, classes, shares)
         factors = np.divide(wanted, shares, out=np.zeros_like(wanted), where=shares > 0)
     if not shares.all():  # calibration would lift a class without weight from zero
         factors = np.where(shares > 0, 1.0 if factors is None else factors, 0.0)
     return Population(shares, factors, preference)
+
+
+def split_weights(weight: Floats | None, labels: NDArray[np.int32], n_classes: int) -> tuple[Floats | None, Floats | None]:
+    """Weights that are the same for all rows of a class only say what the shares of the classes are: take them out.
+
+    Returns what is left of the weights of rows, and those of the classes; the latter are None where there are others.
+
+    >>> split_weights(np.array([1.0, 1.0, 99.0, 99.0, 0.0]), np.array([1, 1, 0, 0, 0], np.int32), 2)
+    (array([1., 1., 1., 1., 0.]), array([99.,  1.]))
+    """
+    if weight is None:
+        return None, None
+    counted = weight > 0
+    by_class = np.ones(n_classes)
+    by_class[labels[counted]] = weight[counted]
+    if (by_class[labels[counted]] == weight[counted]).all() and np.ptp(by_class[labels[counted]]) > 0:
+        return (None if counted.all() else counted.astype(np.float64)), by_class
+    return weight, None
 
 
 def as_label(key: Any) -> Any:

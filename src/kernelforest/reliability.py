@@ -47,7 +47,7 @@ def reliability(p: ArrayLike, hit: ArrayLike, weight: ArrayLike | None = None, b
     bins, chance, hits = check_whole("bins", bins, 1), read_probabilities(p), np.asarray(hit)
     if hits.shape != chance.shape or not np.isin(hits, [0, 1]).all():
         raise ValueError(f"hit must be {len(chance)} times 0 or 1, as many as p; got {hit!r}")
-    _, proba, y, w = seen(np.column_stack((1.0 - chance, chance)), hits.astype(np.int64), weight)
+    _, proba, y, w = seen(np.column_stack((1.0 - chance, chance)), hits.astype(np.int64), weight, n_rows=np.inf)
     values, at = np.unique(proba[:, 1], return_inverse=True)
     mass = np.bincount(at, w, len(values))
     middle = (np.cumsum(mass) - mass / 2) / max(mass.sum(), np.finfo(np.float64).tiny)

@@ -40,8 +40,13 @@ class Scaling:
         return np.exp(log_softmax(x * self.slope + self.shift, axis=1))  # type: ignore[no-any-return]
 
 
-def seen(proba: ArrayLike, labels: ArrayLike, weight: ArrayLike | None) -> tuple[Mask, Floats, Numbers, Floats]:
-    """Which rows count, and these: probabilities, class numbers, weights that sum to the effective number of rows."""
+def seen(
+    proba: ArrayLike, labels: ArrayLike, weight: ArrayLike | None, n_rows: float | None = None
+) -> tuple[Mask, Floats, Numbers, Floats]:
+    """Which rows count, and these: probabilities, class numbers, weights that sum to the effective number of rows.
+
+    That is as many as there are at most; or `n_rows`, of which these are a sample.
+    """
     p = np.asarray(proba, dtype=np.float64)
     y = np.asarray(labels, dtype=np.int64)
     w = np.ones(len(y)) if weight is None else np.asarray(weight, dtype=np.float64)
@@ -51,7 +56,7 @@ def seen(proba: ArrayLike, labels: ArrayLike, weight: ArrayLike | None) -> tuple
         raise ValueError(f"weight must be finite and >= 0, got {w[~((w >= 0) & (w < np.inf))][0]}")
     keep = (w > 0) & ~np.isnan(p).any(axis=1)
     w = w[keep] / w.max(initial=np.finfo(np.float64).tiny)
-    return keep, p[keep], y[keep], w * (effective_number(w, y[keep]) / w.sum()) if len(w) else w
+    return keep, p[keep], y[keep], w * (effective_number(w, y[keep], most=n_rows or len(w)) / w.sum()) if len(w) else w
 
 
 def floor(w: Floats, n_classes: int) -> float:

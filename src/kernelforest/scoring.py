@@ -53,13 +53,18 @@ def losses(proba: NDArray[np.float64], labels: NDArray[np.integer], scoring: str
 
 
 def effective_number(
-    weight: NDArray[np.float64], labels: NDArray[np.integer], groups: NDArray[np.integer] | None = None
+    weight: NDArray[np.float64],
+    labels: NDArray[np.integer],
+    groups: NDArray[np.integer] | None = None,
+    most: float = np.inf,
 ) -> float:
     """How many rows, or groups, of equal weight tell as much about a shift of all log odds.
 
     The score of such a shift is a weighted mean of labels minus shares. Weights that have nothing to do with labels add to
     its variance, and what is left is Kish's number, (sum w)^2 / sum w^2. Weights that undo an uneven choice among classes do
-    not: a thousand hits and a thousand misses, which stand for a million rows, tell half as much as all of these would.
+    not: a thousand hits and a thousand misses, which stand for a million rows, tell half as much as all of these would. Of a
+    shift, that is; about where the frequent class is found a thousand rows do not tell as much as a million, so that more
+    than `most`, the rows there were, is not believed.
 
     >>> effective_number(np.array([1.0, 1.0, 0.0]), np.array([0, 1, 1]))
     2.0
@@ -75,6 +80,7 @@ def effective_number(
     noise = weight**2 @ away[labels]
     if weight.min() < 1.0 and noise > 0.0:
         number = float(weight.sum() ** 2 * (share @ away) / noise)
+    number = min(number, most)
     return number if groups is None else number * _kish(np.bincount(groups, weight).astype(np.float64)) / kish
 
 

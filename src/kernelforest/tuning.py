@@ -113,13 +113,15 @@ def is_auto(value: Any) -> bool:
     return isinstance(value, str) and value == "auto"
 
 
-def left_open(wanted: Mapping[str, Any], max_leaf_nodes: int | None) -> set[str]:
+def left_open(wanted: Mapping[str, Any], max_leaf_nodes: int | None, n_features: int) -> set[str]:
     """Which of the parameters in UNTUNED are to be chosen; none, if it would be the splitter alone.
 
-    >>> sorted(left_open(UNTUNED | {"leaf_size": "auto", "fill": "auto"}, max_leaf_nodes=8))
+    >>> sorted(left_open(UNTUNED | {"leaf_size": "auto", "fill": "auto"}, max_leaf_nodes=8, n_features=3))
     ['fill']
     """
     names = {name for name in UNTUNED if is_auto(wanted[name])}
+    if n_features == 1 or str(wanted["splitter"]).startswith("random"):
+        names -= {"max_features"}  # it is one
     if max_leaf_nodes is not None:
         names -= {"leaf_size"}  # the number of leaves is the bandwidth, and best-first trees are not nested
     return set() if names <= {"splitter"} else names
@@ -133,7 +135,7 @@ def with_classic_values(wanted: Mapping[str, Any]) -> dict[str, Any]:
 def open_choices(wanted: Mapping[str, Any], rules: Rules, targets: Targets, n_features: int) -> Open:
     """What is left to choose of the parameters in UNTUNED; nothing, if the rows cannot tell."""
     limits = rules.limits(len(targets.drawable), n_features)
-    names = left_open(wanted, rules.max_leaf_nodes)
+    names = left_open(wanted, rules.max_leaf_nodes, n_features)
     if names and (len(targets.drawable) < LEAST or targets.n_classes == 1):
         few = f"{len(targets.drawable)} {'rows' if targets.groups is None else 'groups'} are too few"
         why = "y has one class only" if targets.n_classes == 1 else few
@@ -146,7 +148,7 @@ def open_choices(wanted: Mapping[str, Any], rules: Rules, targets: Targets, n_fe
     in_bag = limits.n_draws * int((targets.weight > 0).sum()) // len(targets.drawable)
     values = {
         "splitter": ("best", "extra"),
-        "max_features": (1,) if rules.splitter.startswith("random") else mtry_candidates(n_features),
+        "max_features": mtry_candidates(n_features),
         "leaf_size": tuple(leaf_sizes(in_bag).tolist()),
         "aggregate": ("mean", "proximity"),  # a vote has no weights, so nothing could be traced; nor did it win
         "fill": FILLS if targets.groups is None else ("inbag",),
