@@ -92,10 +92,8 @@ def main(arguments: Sequence[str]) -> None:
             cells = [mean([1000.0 * each[name] for each in found]).written(2) for name in names]
             lines.append([f"{100 * share:.2g} %", str(hits), *cells])
     print("# Thinned misses: `python benchmarks/thinned.py`\n")
-    print(
-        f"Log loss in excess of the truth's x 1000, {options.reps} repetitions; ± is one standard error. As many misses as hits,"
-    )
-    print("weighted to stand for the population. Probabilities are kept a little away from 0 and 1.\n")
+    print(f"Log loss in excess of the truth's x 1000, {options.reps} repetitions; ± is one standard error.")
+    print("As many misses as hits, weighted to stand for all. Probabilities are kept a little away from 0 and 1.\n")
     table(["share of hits", "hits", *names], lines)
 
 

@@ -1178,3 +1178,17 @@ def test_a_frame_for_a_model_of_an_array_is_warned_of_once():
     with pytest.warns(UserWarning, match="X has feature names") as caught:
         model.predict(pd.DataFrame(X, columns=["a", "b", "c"]))
     assert len(caught) == 1
+
+
+@pytest.mark.parametrize(
+    ("rules", "rows", "message"),
+    [
+        ({"random_state": -1}, {}, "random_state must be None, an integer from 0 to .*, got -1"),
+        ({"class_weight": {0: "a"}}, {}, "class_weight must give numbers > 0, got {0: 'a'}"),
+        ({}, {"groups": [[1], [1, 2]] * 75}, "groups must have one value per row, got lists"),
+        ({}, {"sample_weight": [[1], [1, 2]] * 75}, "sample_weight must have one value per row, got lists"),
+    ],
+)
+def test_errors_name_what_was_given(rules, rows, message):
+    with pytest.raises(ValueError, match=message):
+        small(**rules).fit(X, Y, **rows)

@@ -11,7 +11,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils import Tags, check_random_state
+from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from kernelforest.binning import code_table
@@ -20,7 +20,7 @@ from kernelforest.checks import check_choice
 from kernelforest.data import is_frame, read_schema, read_threads
 from kernelforest.doubts import copies_as_groups, warn_if_noisy
 from kernelforest.forest import AGGREGATES, FILLS
-from kernelforest.growing import Rules, make_targets
+from kernelforest.growing import Rules, draw_seed, make_targets
 from kernelforest.judging import Part
 from kernelforest.kernel import Correction, ForestKernel, training_of
 from kernelforest.labels import read_class_weight, read_groups, read_labels, read_weights
@@ -241,7 +241,7 @@ class KernelForestClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
                 f"calibration={self.calibration!r} needs out-of-bag rows: set bootstrap=True or max_samples below 1.0"
             )
         self._population = read_population(self.prior, labels.classes, targets.shares, class_weight, by_class)
-        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        seed = draw_seed(self.random_state)
 
         self.classes_ = labels.classes
         if not choices.is_decided:

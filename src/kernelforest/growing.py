@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.utils import check_random_state
 
 from kernelforest._engine import grow
 from kernelforest._engine.layout import NODE, Columns, Limits, Targets, Trees
@@ -157,6 +158,19 @@ def draw_counts(trees: Sequence[int], seed: int, targets: Targets, limits: Limit
             else:
                 grow.draw_groups(np.uint64(seed), tree, targets.drawable, targets.groups, targets.weight, limits, out[k])
     return out
+
+
+def draw_seed(random_state: Any) -> int:
+    """A seed below 2^31 from what scikit-learn calls a random state.
+
+    >>> draw_seed(0) == draw_seed(0)
+    True
+    """
+    try:
+        return int(check_random_state(random_state).randint(2**31 - 1))
+    except ValueError:
+        law = "random_state must be None, an integer from 0 to 2**32 - 1 or a RandomState of numpy"
+        raise ValueError(f"{law}, got {random_state!r}") from None
 
 
 def in_threads(work: Callable[[T], R], items: Sequence[T], threads: int) -> Iterator[R]:

@@ -69,7 +69,7 @@ def read_weights(sample_weight: ArrayLike | None, n_rows: int, name: str = "samp
     """Check sample weights; None if there are none or all are equal."""
     if sample_weight is None:
         return None
-    given = np.asarray(unmasked(sample_weight))
+    given = _one_each(name, sample_weight)
     refused = ValueError(f"{name} must be numbers, got dtype {given.dtype}")
     if given.dtype.kind in "cmM":
         raise refused
@@ -102,7 +102,7 @@ def read_groups(groups: Any, n_rows: int) -> NDArray[np.int64] | None:
     """
     if groups is None:
         return None
-    values = np.asarray(unmasked(_as_objects(groups)))
+    values = _one_each("groups", _as_objects(groups))
     if values.shape != (n_rows,):
         raise ValueError(f"groups must have shape ({n_rows},), got {values.shape}")
     gaps = is_missing(values)
@@ -136,7 +136,10 @@ def read_class_weight(
         unknown = [c for c in given if c not in names]
         if unknown and any(c not in given for c in names):
             raise ValueError(f"class_weight must name classes of y, got {unknown[0]!r}, which has no rows")
-        weights = np.array([given.get(c, 1.0) for c in names], dtype=np.float64)
+        try:
+            weights = np.array([given.get(c, 1.0) for c in names], dtype=np.float64)
+        except (TypeError, ValueError):
+            raise ValueError(f"class_weight must give numbers > 0, got {class_weight!r}") from None
     else:
         with np.errstate(divide="ignore"):  # a class whose rows have no weight
             numbers = np.arange(len(names))
@@ -146,6 +149,14 @@ def read_class_weight(
     if not (np.isfinite(weights).all() and (weights > 0).all()):
         raise ValueError(f"class_weight must be finite and > 0 for every class, got {class_weight!r}")
     return np.asarray(weights, dtype=np.float64)
+
+
+def _one_each(name: str, values: Any) -> NDArray[Any]:
+    """An array of what should be one value per row."""
+    try:
+        return np.asarray(unmasked(values))
+    except ValueError:  # lists of different lengths
+        raise ValueError(f"{name} must have one value per row, got lists") from None
 
 
 def _as_objects(values: Any) -> Any:
