@@ -197,9 +197,10 @@ class KernelForestClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         sample_weight : array of shape (n_rows,), optional
             What a row counts for when cuts are chosen, in the leaves and in scores. Rows are drawn alike whatever their
             weight, and `leaf_size` counts draws. Those of weight zero are never drawn and count for nothing, but their
-            values are among those between which cuts are placed. Weights that are the same for all rows of a class, as after
-            thinning the frequent one, are heard as a `prior` if anything is tuned: trees and leaves do without them, and
-            the probabilities are moved.
+            values are among those between which cuts are placed. If anything is tuned, what weights say about the shares of
+            classes (all, if they are the same for all rows of a class, as after thinning the frequent one; or much, if the
+            mean weights of classes differ by more than a factor of two) is heard as a `prior`: trees and leaves do without
+            it, and probabilities are moved.
         groups : array of shape (n_rows,), optional
             Rows that belong together: repeated measurements of a person, rows of one day. A tree draws a group as a whole
             or not at all, so that out-of-bag means: from groups the tree has not seen. If left out and anything is tuned,
@@ -224,7 +225,7 @@ class KernelForestClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         members = read_groups(groups, len(matrix))
         is_open = left_open(self._tunable(), self.max_leaf_nodes, matrix.shape[1])
         by_class = None
-        if is_open:  # weights of classes are better heard as a prior: few rows would decide what is chosen
+        if is_open:  # what weighs classes is better heard as a prior: few rows would decide what is chosen
             weight, by_class = split_weights(weight, labels.codes, len(labels.classes))
         if members is None and is_open:
             members = copies_as_groups(columns, labels.codes, weight, self._can_group())

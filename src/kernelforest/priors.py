@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
+MUCH = 2.0  # times as heavy: classes by the mean weight of their rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,21 +68,29 @@ def read_population(
 
 
 def split_weights(weight: Floats | None, labels: NDArray[np.int32], n_classes: int) -> tuple[Floats | None, Floats | None]:
-    """Weights that are the same for all rows of a class only say what the shares of the classes are: take them out.
+    """Take out of the weights of rows what they say about the shares of classes, if that is all they say, or much.
 
-    Returns what is left of the weights of rows, and those of the classes; the latter are None where there are others.
+    Returns what is left of the weights (None: nothing), and the mean weight of the rows of each class that counts, or None.
 
     >>> split_weights(np.array([1.0, 1.0, 99.0, 99.0, 0.0]), np.array([1, 1, 0, 0, 0], np.int32), 2)
     (array([1., 1., 1., 1., 0.]), array([99.,  1.]))
+    >>> split_weights(np.array([1.0, 3.0, 40.0, 60.0]), np.array([1, 1, 0, 0], np.int32), 2)
+    (array([0.5, 1.5, 0.8, 1.2]), array([50.,  2.]))
+    >>> split_weights(np.array([1.0, 3.0, 2.0, 4.0]), np.array([1, 1, 0, 0], np.int32), 2)
+    (array([1., 3., 2., 4.]), None)
     """
     if weight is None:
         return None, None
     counted = weight > 0
-    by_class = np.ones(n_classes)
-    by_class[labels[counted]] = weight[counted]
-    if (by_class[labels[counted]] == weight[counted]).all() and np.ptp(by_class[labels[counted]]) > 0:
-        return (None if counted.all() else counted.astype(np.float64)), by_class
-    return weight, None
+    rows = np.bincount(labels[counted], minlength=n_classes)
+    by_class = np.where(rows > 0, np.bincount(labels, weight, n_classes) / np.maximum(rows, 1), 1.0)
+    rest = weight / by_class[labels]
+    means, is_all = by_class[rows > 0], bool(np.allclose(rest[counted], 1.0, rtol=1e-9, atol=0.0))
+    if means.max() <= (1.0 + 1e-9 if is_all else MUCH) * means.min():
+        return weight, None
+    if is_all:
+        rest = counted.astype(np.float64)
+    return (None if is_all and counted.all() else rest), by_class
 
 
 def as_label(key: Any) -> Any:
