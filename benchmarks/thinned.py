@@ -2,9 +2,9 @@
 
     python benchmarks/thinned.py [--reps N] > benchmarks/results/thinned.md
 
-As many misses are kept as there are hits. `sample_weight` says how many rows each stands for; it is the same for all rows of
-a class, so the default hears it as a prior. Beside it: weights with a little noise, of which it hears what they say about the
-classes; the share of hits alone; and scikit-learn's forest with the weights, with leaves of one row and of twenty.
+As many misses are kept as there are hits. `sample_weight` says how many rows each stands for. It is the same for all rows
+of a class, so the default hears it as a prior. Beside it: weights with a little noise, of which it hears what they say about
+the classes; the share of hits alone; and scikit-learn's forest with the weights, with leaves of one row and of twenty.
 """
 
 from __future__ import annotations
