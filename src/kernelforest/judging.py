@@ -6,7 +6,7 @@ undone, what its kernel confuses cannot.
 
 Choosing one of a thousand candidates overfits, so several are blended. The weight of a candidate is the square root of its
 likelihood times a power of its leaf size: where the data cannot tell, the smoother and smaller forest weighs more. The more
-of the labels the features explain, the less is granted to larger leaves: of low noise, they would have little to average out
+of the labels the features explain, the less is granted to larger leaves: they would have little noise to average out
 (benchmarks/grants.py). The aggregate and fill with the largest weight in all are chosen. Of the ways to grow up to three are
 used, each with trees in proportion to its weight; of the leaf sizes all but negligible ones, which costs nothing, because
 they are the same trees, cut off at different depths. The rule was chosen on `problems.DEVELOPMENT` and on the data sets that
