@@ -108,7 +108,8 @@ def _of_class(
     while len(out) < n and bare[mine].any():
         around = np.where(bare[near[mine]], similar[mine], -1.0)
         counts = (around >= 0.0).sum(axis=1) + bare[mine]
-        best = int(np.lexsort((-np.where(around > 0.0, around, 0.0).sum(axis=1), -counts))[0])  # ties: the nearer ones
+        closeness = np.where(around > 0.0, around, 0.0).sum(axis=1).round(9)  # sums in another order are equal
+        best = int(np.lexsort((-closeness, -counts))[0])  # ties: the nearer ones, then the first
         row = int(mine[best])
         covered = np.append(row, near[row])
         covered = covered[bare[covered]]
