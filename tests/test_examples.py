@@ -9,6 +9,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 EXAMPLES = sorted(path.name for path in (ROOT / "examples").glob("*.py"))
+PAGES = ["README.md", "CONTRIBUTING.md", *sorted(f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md"))]
 
 
 @pytest.mark.parametrize("name", EXAMPLES)
@@ -45,7 +46,7 @@ def test_a_benchmark_that_reaches_into_the_package_runs(script):
     assert "| -" in done.stdout
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/tuning.md", "docs/quality.md", "CONTRIBUTING.md"])
+@pytest.mark.parametrize("page", PAGES)
 def test_links_and_named_files_of_a_page_exist(page):
     text = (ROOT / page).read_text()
     links = [link.partition("#") for link in re.findall(r"\]\(([^)\s]+)\)", text) if "://" not in link]
