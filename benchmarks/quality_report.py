@@ -280,33 +280,36 @@ def print_cost(records: Sequence[Record]) -> None:
 
 
 class CostLine(NamedTuple):
-    """Medians over the repetitions of a set."""
+    """Medians of seconds and means of log losses over the repetitions of a set."""
 
-    repetitions: int
     ours: float
     rival: float
-    our_loss: float
-    rival_loss: float
+    our_loss: Mean
+    excess: Mean  # log loss of the rival minus ours, on the same splits
     load: float
 
 
 def cost_lines(records: Sequence[Record], method: str, names: Sequence[str]) -> dict[str, CostLine]:
-    """Medians of the pairs with one rival, by set."""
+    """The pairs with one rival, by set."""
     found = {name: [r for r in records if r["method"] == method and r["set"] == name] for name in names}
-    fields = ("default_seconds", "seconds", "default_log_loss", "log_loss")
     return {
-        name: CostLine(len(some), *(float(np.median([r[f] for r in some])) for f in fields), max(r["load"] for r in some))
+        name: CostLine(
+            *(float(np.median([r[f] for r in some])) for f in ("default_seconds", "seconds")),
+            mean(r["default_log_loss"] for r in some),
+            mean(r["log_loss"] - r["default_log_loss"] for r in some),
+            max(r["load"] for r in some),
+        )
         for name, some in found.items()
         if some
     }
 
 
 def print_cost_table(lines: Mapping[str, CostLine], ratio: str, upside_down: bool = False) -> None:
-    """Print medians, their ratio, held-out log losses and the load of the machine."""
-    header = ["set", "repetitions", "default s", "rival s", ratio, "default log loss", "rival log loss", "load"]
+    """Print seconds, their ratio, held-out log losses and the load of the machine."""
+    header = ["set", "repetitions", "default s", "rival s", ratio, "default log loss", "rival − default", "load"]
     rows = []
     for name, line in lines.items():
         quotient = line.rival / line.ours if upside_down else line.ours / line.rival
-        losses = (f"{line.our_loss:.4f}", f"{line.rival_loss:.4f}")
-        rows.append([name, line.repetitions, line.ours, line.rival, quotient, *losses, line.load])
+        losses = f"{line.our_loss.value:.4f}", line.excess.written(4, "+")
+        rows.append([name, line.excess.count, line.ours, line.rival, quotient, *losses, line.load])
     table(header, rows)
