@@ -7,6 +7,16 @@ from scipy.sparse import csr_array
 from sklearn.exceptions import NotFittedError
 
 from kernelforest import KernelForestClassifier
+from kernelforest.analytic import fit_naive
+from kernelforest.displays import (
+    DerivativeImportanceDisplay,
+    DerivativesDisplay,
+    LevelSetsDisplay,
+    MapDisplay,
+    ProfileDisplay,
+    VotingPointsDisplay,
+)
+from kernelforest.uses import impute, map_rows, outliers, prototypes
 
 X = np.arange(40.0).reshape(20, 2)
 y = np.tile([0, 1], 10)
@@ -168,6 +178,27 @@ def test_an_unfitted_forest_says_so(method):
 @pytest.mark.parametrize("name", ["oob_proba_", "oob_score_", "inbag_counts_", "feature_importances_", "node_counts_"])
 def test_an_unfitted_forest_has_no_results(name):
     assert not hasattr(KernelForestClassifier.untuned(), name)
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        outliers,
+        prototypes,
+        map_rows,
+        fit_naive,
+        lambda model: impute(model, X),
+        MapDisplay.from_kernel,
+        lambda model: VotingPointsDisplay.from_kernel(model, X[0]),
+        lambda model: ProfileDisplay.from_kernel(model, X[0], 0),
+        lambda model: DerivativesDisplay.from_kernel(model, X[0]),
+        DerivativeImportanceDisplay.from_kernel,
+        lambda model: LevelSetsDisplay.from_kernel(model, X[0]),
+    ],
+)
+def test_a_model_in_place_of_its_kernel_is_refused(model, ask):
+    with pytest.raises(TypeError, match="kernel must be a ForestKernel, got KernelForestClassifier; give the kernel_ of"):
+        ask(model)
 
 
 def test_too_few_trees_for_out_of_bag_scores_are_announced(model):

@@ -223,6 +223,10 @@ def test_one_feature_is_not_enough_for_a_picture_of_two():
     kernel = KernelForestClassifier.untuned(5, random_state=0).fit([[0.0], [1.0], [2.0]], [0, 0, 1]).kernel_
     with pytest.raises(ValueError, match="needs two, but the forest has only 'x0'"):
         VotingPointsDisplay.from_kernel(kernel, [0.0])
+    leaves = [[0, 0], [0, 1], [1, 1]]
+    unknown = ForestKernel.from_model((leaves, lambda X: [[0, 1] for _ in X]), None)
+    with pytest.raises(ValueError, match="needs their values: give X_train to from_model"):
+        VotingPointsDisplay.from_kernel(unknown, [0.0])
 
 
 def test_wrong_mass_profile_feature_and_number_of_rows_are_named(kernel, x0, X):

@@ -27,7 +27,7 @@ from kernelforest.cell_cuts import minus_log
 from kernelforest.checks import check_choice, check_whole
 from kernelforest.forest import Forest
 from kernelforest.frames import as_table
-from kernelforest.kernel import ForestKernel, Training, shape
+from kernelforest.kernel import ForestKernel, Training, read_kernel, shape
 from kernelforest.kernel.grids import changed_copies, is_categorical
 from kernelforest.kernel.points import as_rows, read_rows
 
@@ -164,7 +164,7 @@ def fit_naive(
     (1, 1, 'x0')
 
     """
-    training = kernel._training
+    training = read_kernel(kernel)
     check_choice("scale", scale, SCALES)
     check_whole("n_rows", n_rows, 1)
     check_whole("n_steps", n_steps, 2)  # a whole range fits into no row's

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from kernelforest.checks import check_whole
 from kernelforest.displays.canvas import BESIDE, BLUE, COLOURS, MARKERS, ORANGE, axes, plain
 from kernelforest.displays.scales import Scale
-from kernelforest.kernel import ForestKernel
+from kernelforest.kernel import ForestKernel, read_kernel
 from kernelforest.kernel.explain import VotingPoints, check_mass, narrowest_features
 from kernelforest.kernel.grids import is_categorical
 from kernelforest.kernel.points import feature_number
@@ -68,7 +68,7 @@ class VotingPointsDisplay:
 
         """
         check_mass(mass)
-        training = kernel._training
+        training = read_kernel(kernel)
         pair = _pair(training.names, _default_pair(kernel, x0) if features is None else features)
         points = kernel.voting_points(x0, aggregate=aggregate, fill=fill)
         silent = np.ones(kernel.n_rows, dtype=bool)
@@ -153,9 +153,9 @@ class ProfileDisplay:
     @classmethod
     def from_kernel(cls, kernel: ForestKernel, x0: Any, feature: int | str) -> Self:
         """Compute the profile of one numeric feature, given by number or name."""
-        names, show = kernel._training.names, kernel._training.show
+        training = read_kernel(kernel)
         profile = kernel.profile(x0, feature)
-        return cls(profile, Scale.of(profile.feature, show, feature_number(names, feature)))
+        return cls(profile, Scale.of(profile.feature, training.show, feature_number(training.names, feature)))
 
     def frame(self) -> Any:
         """One line per piece of the step function."""
@@ -191,6 +191,7 @@ class DerivativesDisplay:
     @classmethod
     def from_kernel(cls, kernel: ForestKernel, x0: Any, **how: Any) -> Self:
         """Compute the derivatives at one row; `how` goes to `ForestKernel.derivatives`."""
+        read_kernel(kernel)
         found = kernel.derivatives(x0, **how)
         if found.right.size != len(found.names):
             raise ValueError(f"x0 must be one row, got {len(found.right)}")
@@ -245,6 +246,7 @@ class DerivativeImportanceDisplay:
     @classmethod
     def from_kernel(cls, kernel: ForestKernel, X: Any = None, **how: Any) -> Self:
         """Average the derivatives over the rows of X; `how` goes to `ForestKernel.derivative_importance`."""
+        read_kernel(kernel)
         return cls(kernel.derivative_importance(X, **how))
 
     def frame(self) -> Any:
@@ -292,9 +294,9 @@ class LevelSetsDisplay:
     @classmethod
     def from_kernel(cls, kernel: ForestKernel, x0: Any, features: Any = None, **how: Any) -> Self:
         """Evaluate K on a grid of two features, by default the narrowest; `how` goes to `ForestKernel.level_sets`."""
-        names, show = kernel._training.names, kernel._training.show
+        training = read_kernel(kernel)
         sets = kernel.level_sets(x0, _default_pair(kernel, x0) if features is None else features, **how)
-        first, second = (Scale.of(name, show, names.index(name)) for name in sets.names)
+        first, second = (Scale.of(name, training.show, training.names.index(name)) for name in sets.names)
         return cls(sets, (first, second))
 
     def frame(self) -> Any:
@@ -338,10 +340,13 @@ def _pair(names: tuple[str, ...], features: Any) -> tuple[int, int]:
 
 def _default_pair(kernel: ForestKernel, x0: Any) -> tuple[Any, ...]:
     """The two features in which the kernel is narrowest, filled up with the first ones, such as vary before others."""
-    names = kernel._training.names
+    training = read_kernel(kernel)
+    names = training.names
+    if not names:
+        raise ValueError("a picture of two features needs their values: give X_train to from_model")
     if len(names) < 2:
         raise ValueError(f"a picture of two features needs two, but the forest has only {names[0]!r}")
-    numeric = [name for name, level in zip(names, is_categorical(kernel._training, x0), strict=True) if not level]
+    numeric = [name for name, level in zip(names, is_categorical(training, x0), strict=True) if not level]
     varied = [name for name in numeric if kernel._steps[names.index(name)] > 0]
     return tuple(dict.fromkeys([*narrowest_features(kernel, x0)[:2], *varied, *numeric, *names]))[:2]
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelforest.displays.canvas import BESIDE, BLUE, COLOURS, MARKERS, axes, plain, star
-from kernelforest.kernel import ForestKernel
+from kernelforest.kernel import ForestKernel, read_kernel
 from kernelforest.uses import KernelMap, map_rows, prototypes
 
 
@@ -36,7 +36,7 @@ class MapDisplay:
             Stars of each class; none if zero, or without classes.
 
         """
-        training = kernel._training
+        training = read_kernel(kernel)
         classes = () if training.classes is None else tuple(training.classes.tolist())
         rows = prototypes(kernel, n_prototypes).rows if classes and n_prototypes else np.empty(0, np.intp)
         label = np.full(kernel.n_rows, None)

@@ -2,7 +2,7 @@
 
 from kernelforest.kernel.explain import Explanation, VotingPoints
 from kernelforest.kernel.plans import KINDS
-from kernelforest.kernel.product import ForestKernel
+from kernelforest.kernel.product import ForestKernel, read_kernel
 from kernelforest.kernel.shape import DerivativeImportance, Derivatives, Faces, LevelSets, Profile
 from kernelforest.kernel.training import Correction, Training, training_of
 
@@ -18,5 +18,6 @@ __all__ = [
     "Profile",
     "Training",
     "VotingPoints",
+    "read_kernel",
     "training_of",
 ]

@@ -451,6 +451,16 @@ class ForestKernel:
         return make_plan(self._training.query(X), X is None, columns, kind, self._index, lambda: self._counts)
 
 
+def read_kernel(kernel: Any) -> Training:
+    """What is known of the forest behind a kernel that a user gives."""
+    if not isinstance(kernel, ForestKernel):
+        raise TypeError(
+            f"kernel must be a ForestKernel, got {type(kernel).__name__}; give the kernel_ of a KernelForestClassifier, or "
+            "make one with ForestKernel.from_model"
+        )
+    return kernel._training
+
+
 def _check_dtype(dtype: Any) -> None:
     if np.dtype(dtype) not in (np.float64, np.float32):
         raise ValueError(f"dtype must be float64 or float32, got {dtype!r}")

@@ -112,6 +112,11 @@ class Training:
         return np.bincount(self.trees, self.factors).astype(np.float64)
 
     @property
+    def n_classes(self) -> int:
+        """Number of classes; one where there are none, because all rows are alike."""
+        return 1 if self.classes is None else len(self.classes)
+
+    @property
     def class_numbers(self) -> NDArray[np.intp]:
         """The class of each row, (n_rows,); all the same where there are no classes."""
         return np.zeros(len(self.leaves), np.intp) if self.classes is None else self.values.argmax(axis=1)

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelforest.data import is_frame, is_missing, unmasked
-from kernelforest.kernel import ForestKernel
+from kernelforest.kernel import ForestKernel, read_kernel
 from kernelforest.kernel.grids import is_categorical
 from kernelforest.kernel.points import read_rows
 from kernelforest.kernel.queries import take_rows
@@ -50,7 +50,7 @@ def impute(kernel: ForestKernel, X: Any) -> Any:
     [5.0, 5.0, 5.6, 7.0, 7.0, 6.8]
 
     """
-    training = kernel._training
+    training = read_kernel(kernel)
     if not training.names:
         raise ValueError(
             "the training table is not known, so there is nothing to fill gaps with: give X_train to from_model"

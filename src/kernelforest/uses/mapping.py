@@ -17,7 +17,7 @@ from scipy.sparse.linalg import LinearOperator, eigsh
 
 from kernelforest.checks import check_whole
 from kernelforest.frames import as_table
-from kernelforest.kernel import ForestKernel
+from kernelforest.kernel import ForestKernel, read_kernel
 
 _FEW = 200  # rows, up to which the whole kernel is taken apart
 _NOTHING = 1e-10  # of the largest eigenvalue: a direction that there is not
@@ -65,7 +65,7 @@ def map_rows(kernel: ForestKernel, n_components: int = 2) -> KernelMap:
     ([0.707, 0.707, -0.707, -0.707], [1.0])
 
     """
-    n = kernel.n_rows
+    n = len(read_kernel(kernel).leaves)
     check_whole("n_components", n_components, 1, n - 1, "one less than training rows")
     K = kernel.operator()
     total = n - float((K @ np.ones(n)).mean())  # the trace of the centred kernel

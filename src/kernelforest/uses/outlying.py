@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from kernelforest.frames import as_table
-from kernelforest.kernel import ForestKernel
+from kernelforest.kernel import ForestKernel, read_kernel
 from kernelforest.priors import as_label
 
 
@@ -32,7 +32,7 @@ class Outliers:
 
     def transform(self, X: Any, labels: ArrayLike | None = None) -> NDArray[np.float64]:
         """Scores of new rows, (n_rows,), in classes that are given, or else in the class where each is most usual."""
-        training = self.kernel._training
+        training = read_kernel(self.kernel)
         found = (_raw(self.kernel, X, self.kind) - self.middle) / self.spread
         if labels is None:
             return np.asarray(np.nanmin(found, axis=1))
@@ -40,7 +40,7 @@ class Outliers:
 
     def frame(self) -> Any:
         """The training rows, most unusual first: a pandas data frame, or a dict of columns where pandas is not installed."""
-        training, order = self.kernel._training, np.argsort(-self.scores, kind="stable")
+        training, order = read_kernel(self.kernel), np.argsort(-self.scores, kind="stable")
         columns = {"row": order, "score": self.scores[order]}
         if training.classes is not None:
             columns["label"] = training.classes[training.class_numbers[order]]
@@ -65,12 +65,12 @@ def outliers(kernel: ForestKernel, *, kind: str | None = None) -> Outliers:
     [-1.0, -1.0, 1.0, 1.0, -1.0, 17.3]
 
     """
-    training = kernel._training
+    training = read_kernel(kernel)
     if kind is None:
         kind = "leaf" if training.draws is None else "oob"
     own = training.class_numbers
     raw = _raw(kernel, None, kind)[np.arange(len(own)), own]
-    middle, spread = np.full((2, _number_of_classes(kernel)), np.nan)
+    middle, spread = np.full((2, training.n_classes), np.nan)
     for c in np.unique(own):
         middle[c] = np.median(raw[own == c])
         around = np.abs(raw[own == c] - middle[c])
@@ -80,18 +80,14 @@ def outliers(kernel: ForestKernel, *, kind: str | None = None) -> Outliers:
 
 def _raw(kernel: ForestKernel, X: Any, kind: str) -> NDArray[np.float64]:
     """Rows of each class by the sum of squared similarities to them; a row is similar to itself."""
-    values = np.eye(_number_of_classes(kernel))[kernel._training.class_numbers]
+    training = read_kernel(kernel)
+    values = np.eye(training.n_classes)[training.class_numbers]
     counts, out = values.sum(axis=0), []
     for rows, K in kernel.blocks(X, kind=kind):
         if X is None:
             K.data[K.indices == np.repeat(np.arange(rows.start, rows.stop), np.diff(K.indptr))] = 0.0
         out.append(counts / (1.0 + K.power(2) @ values))
     return np.concatenate(out)
-
-
-def _number_of_classes(kernel: ForestKernel) -> int:
-    classes = kernel._training.classes
-    return 1 if classes is None else len(classes)
 
 
 def _numbers(labels: ArrayLike, n: int, classes: NDArray[Any] | None) -> NDArray[np.intp]:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from kernelforest.checks import check_whole
 from kernelforest.frames import as_table
-from kernelforest.kernel import ForestKernel
+from kernelforest.kernel import ForestKernel, read_kernel
 from kernelforest.kernel.grids import is_categorical
 from kernelforest.kernel.training import Show
 
@@ -72,7 +72,7 @@ def prototypes(kernel: ForestKernel, n: int = 3, k: int | None = None, *, kind: 
     ([0, 3], [3, 2], [2.0, 8.5])
 
     """
-    training = kernel._training
+    training = read_kernel(kernel)
     check_whole("n", n, 1)
     if kernel.n_rows < 2:
         raise ValueError("prototypes are among several rows, the kernel has one")
