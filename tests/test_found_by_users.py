@@ -49,13 +49,13 @@ from kernelforest.displays import (
     SurfaceDisplay,
     VotingPointsDisplay,
 )
-from kernelforest.growing import in_threads
 from kernelforest.labels import read_class_weight, read_groups, read_labels
 from kernelforest.naive import poisson_kernel
 from kernelforest.outofbag import classic
 from kernelforest.regression import KernelRegression
 from kernelforest.reliability import reliability
 from kernelforest.scoring import mean_and_error
+from kernelforest.threads import in_threads
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(150, 3))
@@ -500,7 +500,7 @@ def test_threads_within_threads_do_not_wait_for_each_other():
     code = """
 import numpy as np
 from kernelforest import KernelForestClassifier
-from kernelforest.growing import in_threads
+from kernelforest.threads import in_threads
 inner = lambda i: sum(in_threads(lambda j: i * j, range(3), 3))
 assert list(in_threads(inner, range(3), 3)) == [0, 3, 6]
 X = np.random.default_rng(0).normal(size=(300, 1))

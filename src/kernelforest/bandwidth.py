@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from kernelforest._engine import path
 from kernelforest._engine.layout import Columns, Limits, Targets
 from kernelforest.forest import AGGREGATES, FILLS, Forest, row_blocks
-from kernelforest.growing import run
+from kernelforest.threads import run
 
 NEAR_BYTES = 4_000_000  # of fills that rows walk through together: what caches hold
 MOST_ENTRIES = 8_000_000  # of the sums of one path: 32 MB, for each way to grow that is tried

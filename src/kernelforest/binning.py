@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Collection, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -17,8 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelforest._engine.layout import MISSING, MOST_CODES, Columns
+from kernelforest.threads import in_threads
 
-SHORT = 5_000  # rows
+SHORT = 5_000  # rows: sorting a shorter column takes less time than handing it to a thread
 MERGED_CODES = 32_768  # of a column with more distinct values than there are codes
 
 
@@ -46,11 +46,7 @@ def code_table(matrix: NDArray[np.floating], categorical: Collection[int] = (), 
         codes[j] = coded.codes
         return coded._replace(codes=codes[j])
 
-    if threads > 1 and n_rows >= SHORT:
-        with ThreadPoolExecutor(threads) as pool:
-            coded = list(pool.map(code, range(n_features)))
-    else:  # sorting a short column takes less time than handing it to a thread
-        coded = [code(j) for j in range(n_features)]
+    coded = list(in_threads(code, range(n_features), threads if n_rows >= SHORT else 1))
     kinds = [(j in categorical) + 2 * coded[j].has_missing for j in range(n_features)]
     offsets = np.cumsum([0] + [len(c.highs) for c in coded], dtype=np.int64)
     merged = [j for j, c in enumerate(coded) if c.lows is not c.highs]

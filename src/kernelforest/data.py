@@ -11,11 +11,10 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, date, timedelta
-from numbers import Integral, Number
+from numbers import Number
 from typing import Any
 
 import numpy as np
-from joblib import effective_n_jobs
 from numpy.typing import NDArray
 from sklearn.utils import check_array
 
@@ -115,15 +114,6 @@ def read_schema(X: Any, categorical_features: Any = "from_dtype") -> Schema:
     columns = _columns(X)
     zones = {j: zone for j in moments if (zone := _zone(columns[j])) is not None}
     return Schema({j: _levels(_tally(columns[j])) for j in chosen}, moments, zones)
-
-
-def read_threads(n_jobs: Any) -> int:
-    """How many threads `n_jobs` asks for, counted as in scikit-learn: None is one, and -1 all of them."""
-    if n_jobs is not None and not isinstance(n_jobs, Integral):
-        raise TypeError(f"n_jobs must be an integer or None, got {n_jobs!r}")
-    if n_jobs == 0:
-        raise ValueError("n_jobs must be None or an integer other than 0, got 0")
-    return int(effective_n_jobs(n_jobs))
 
 
 def _check_container(X: Any) -> None:

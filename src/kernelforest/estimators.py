@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from kernelforest.binning import code_table
 from kernelforest.calibration import METHODS
 from kernelforest.checks import check_choice
-from kernelforest.data import is_frame, read_schema, read_threads
+from kernelforest.data import is_frame, read_schema
 from kernelforest.doubts import copies_as_groups, warn_if_noisy
 from kernelforest.forest import AGGREGATES, FILLS
 from kernelforest.growing import Rules, draw_seed, make_targets
@@ -28,6 +28,7 @@ from kernelforest.outofbag import OutOfBag, calibrated, classic, fit_calibration
 from kernelforest.priors import read_population, split_weights
 from kernelforest.scoring import SCORINGS, Scores
 from kernelforest.summary import compare, describe
+from kernelforest.threads import read_threads
 from kernelforest.tuning import UNTUNED, grow_blend, is_auto, left_open, open_choices, tune, with_classic_values
 
 _FITTED = (

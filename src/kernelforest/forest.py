@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 from kernelforest._engine import fills, path, route
 from kernelforest._engine.layout import MEAN, PROXIMITY, VOTE, Columns, Limits, Router, Targets
 from kernelforest.binning import joined
-from kernelforest.growing import draw_counts, grow_forest, run
+from kernelforest.growing import draw_counts, grow_forest
 from kernelforest.routing import make_router, make_training_router
+from kernelforest.threads import run
 
 AGGREGATES = {"vote": VOTE, "mean": MEAN, "proximity": PROXIMITY}
 FILLS = ("inbag", "all", "oob")

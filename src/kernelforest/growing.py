@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import lru_cache
 from math import ceil, sqrt
 from numbers import Integral, Real
 from queue import SimpleQueue
-from threading import get_ident, local
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +17,7 @@ from sklearn.utils import check_random_state
 from kernelforest._engine import grow
 from kernelforest._engine.layout import NODE, Columns, Limits, Targets, Trees
 from kernelforest.compiling import announced_compiling, wait_for_the_rest
+from kernelforest.threads import in_threads
 
 SPLITTERS = {
     "best": grow.BEST,
@@ -33,8 +30,6 @@ MAX_FEATURES: dict[str, Callable[[int], int]] = {
     "third": lambda p: ceil(p / 3),
     "all": lambda p: p,
 }
-T = TypeVar("T")
-R = TypeVar("R")
 
 
 @dataclass(frozen=True)
@@ -171,49 +166,6 @@ def draw_seed(random_state: Any) -> int:
     except ValueError:
         law = "random_state must be None, an integer from 0 to 2**32 - 1 or a RandomState of numpy"
         raise ValueError(f"{law}, got {random_state!r}") from None
-
-
-def in_threads(work: Callable[[T], R], items: Sequence[T], threads: int) -> Iterator[R]:
-    """Map compiled work over items on threads, results in order; on one thread without a pool."""
-
-    def wrapping(item: T) -> R:
-        with np.errstate(over="ignore"):  # keys and unsigned positions wrap around on purpose; seen without the JIT only
-            return work(item)
-
-    if threads == 1 or len(items) < 2:
-        yield from map(wrapping, items)
-    else:
-        yield from _pool(threads, _here.depth, get_ident() if _here.depth else 0).map(wrapping, items)
-
-
-def run(work: Callable[[T], Any], items: Sequence[T], threads: int) -> None:
-    """Do compiled work on items, on threads; say so if that means compiling."""
-    with announced_compiling():
-        for _ in in_threads(work, items, threads):
-            pass
-
-
-class _Here(local):
-    """How deeply the work of this thread is nested in that of others."""
-
-    depth = 0
-
-
-_here = _Here()
-
-
-@lru_cache
-def _pool(threads: int, depth: int, owner: int) -> ThreadPoolExecutor:
-    """Threads that wait for work: starting them anew a hundred times in a fit would take longer than some of the work.
-
-    Work that hands out work has another pool than what it waits for, or all threads could wait for each other; and each
-    thread of a pool that does has one of its own, or they would share the threads of one.
-    """
-    return ThreadPoolExecutor(threads, "kernelforest", initializer=setattr, initargs=(_here, "depth", depth + 1))
-
-
-if hasattr(os, "register_at_fork"):  # not on Windows
-    os.register_at_fork(after_in_child=_pool.cache_clear)  # a child process has none of the threads
 
 
 def show_progress(what: str, done: int, whole: int, unit: str) -> None:

@@ -27,8 +27,9 @@ from scipy.special import logsumexp
 from kernelforest._engine import path
 from kernelforest._engine.layout import Targets
 from kernelforest.bandwidth import BandwidthPath
-from kernelforest.growing import SPLITTERS, in_threads
+from kernelforest.growing import SPLITTERS
 from kernelforest.scoring import Sample, effective_number, errors_of_means, losses
+from kernelforest.threads import run
 
 SPLITTER_NAMES = {number: name for name, number in SPLITTERS.items()}
 ROWS_PER_TREE = 40  # that are scored before the last round
@@ -128,7 +129,7 @@ class Judge:
             how = floor, self.calibrated, self.scoring == "brier"
             path.score_candidates(proba[kind], labels, weight, *how, shares, losses[kind])
 
-        list(in_threads(block, range(len(proba)), threads))
+        run(block, range(len(proba)), threads)
         return losses
 
 

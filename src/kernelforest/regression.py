@@ -18,7 +18,6 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from kernelforest.checks import check_choice
-from kernelforest.data import read_threads
 from kernelforest.labels import read_labels, read_weights
 from kernelforest.naive import naive_weights
 from kernelforest.scoring import SCORINGS, Scores, score
@@ -31,6 +30,7 @@ from kernelforest.smoothing import (
     leave_one_out,
     path_of_bandwidths,
 )
+from kernelforest.threads import read_threads
 
 Floats = NDArray[np.float64]
 

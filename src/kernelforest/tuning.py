@@ -26,10 +26,11 @@ from kernelforest.bandwidth import MOST_ENTRIES, BandwidthPath, leaf_sizes
 from kernelforest.compiling import announced_compiling
 from kernelforest.forest import FILLS, Forest, Reading
 from kernelforest.frames import as_table
-from kernelforest.growing import Rules, in_threads, show_progress
+from kernelforest.growing import Rules, show_progress
 from kernelforest.judging import MOST_WAYS, Candidate, Judge, Judged, Part, Weigher, with_errors
 from kernelforest.notices import TuningWarning, notify
 from kernelforest.scoring import Sample, sample_rows
+from kernelforest.threads import in_threads
 
 # what "auto" means where there is nothing to choose by: the classic forest
 UNTUNED: dict[str, Any] = {"splitter": "best", "max_features": "sqrt", "leaf_size": 1, "aggregate": "mean", "fill": "inbag"}

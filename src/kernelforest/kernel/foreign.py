@@ -29,8 +29,7 @@ from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 from sklearn.utils import check_array, get_tags
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
-from kernelforest.data import is_frame, read_schema, read_threads
-from kernelforest.growing import in_threads
+from kernelforest.data import is_frame, read_schema
 from kernelforest.kernel.bags import check_leaf_counts, count_draws, says_alike, weighs_alike
 from kernelforest.kernel.memory import check_room
 from kernelforest.kernel.numbering import numbering_of, whole_numbers
@@ -38,6 +37,7 @@ from kernelforest.kernel.queries import take_rows
 from kernelforest.kernel.training import Training
 from kernelforest.labels import read_labels, read_weights
 from kernelforest.notices import notify
+from kernelforest.threads import read_threads, run
 
 FORESTS = (RandomForestClassifier, RandomForestRegressor, ExtraTreesClassifier, ExtraTreesRegressor)
 BAGS = (BaggingClassifier, BaggingRegressor)
@@ -237,8 +237,7 @@ def _sklearn_leaves(
         def one_tree(t: int) -> None:
             out[:, t] = trees[t].apply(table if subsets is None else table[:, subsets[t]], check_input=False)
 
-        for _ in in_threads(one_tree, list(range(len(trees))), threads):
-            pass
+        run(one_tree, range(len(trees)), threads)
         return out
 
     return leaves

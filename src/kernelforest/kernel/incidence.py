@@ -14,10 +14,10 @@ from scipy.sparse import csr_array
 
 from kernelforest._engine import pairs
 from kernelforest.compiling import announced_compiling
-from kernelforest.growing import run
 from kernelforest.kernel.memory import check_room, index_bytes, sparse_bytes
 from kernelforest.kernel.queries import CutBack, Query
 from kernelforest.kernel.training import Training
+from kernelforest.threads import run
 
 _BLOCK = 256  # least rows of a kernel per piece of work
 _FEWER_VALUES = "give fewer columns of values at a time"

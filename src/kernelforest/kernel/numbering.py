@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelforest.growing import in_threads
+from kernelforest.threads import in_threads, run
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,14 +29,13 @@ class Numbering:
         def one_tree(t: int) -> None:
             out[:, t] = _places(raw[:, t], self.known[t], int(self.starts[t]))
 
-        for _ in in_threads(one_tree, list(range(raw.shape[1])), threads):
-            pass
+        run(one_tree, range(raw.shape[1]), threads)
         return out
 
 
 def numbering_of(raw: NDArray[Any], threads: int = 1) -> Numbering:
     """Collect the leaves that training rows reach."""
-    known = tuple(in_threads(lambda t: _distinct(raw[:, t]), list(range(raw.shape[1])), threads))
+    known = tuple(in_threads(lambda t: _distinct(raw[:, t]), range(raw.shape[1]), threads))
     return Numbering(known, np.concatenate([[0], np.cumsum([len(k) for k in known])]).astype(np.int64))
 
 

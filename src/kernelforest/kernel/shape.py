@@ -18,12 +18,12 @@ from kernelforest._engine import faces as engine
 from kernelforest.compiling import announced_compiling
 from kernelforest.forest import Forest
 from kernelforest.frames import as_table
-from kernelforest.growing import run
 from kernelforest.kernel.grids import STEP, changed_copies, is_categorical, numeric_feature, read_grid
 from kernelforest.kernel.memory import check_room
 from kernelforest.kernel.points import as_rows, read_point, read_rows
 from kernelforest.kernel.training import Training
 from kernelforest.smoothing import choose_rows
+from kernelforest.threads import run
 
 MOST_ROWS = 1_000  # of the training rows, over which derivatives are averaged
 _BLOCK = 256  # rows per piece of work
