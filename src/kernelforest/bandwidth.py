@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 
 from kernelforest._engine import path
 from kernelforest._engine.layout import Columns, Limits, Targets
-from kernelforest.forest import AGGREGATES, FILLS, Forest, row_blocks
+from kernelforest.forest import AGGREGATES, FILLS, Forest
+from kernelforest.routing import row_blocks
 from kernelforest.threads import run
 
 NEAR_BYTES = 4_000_000  # of fills that rows walk through together: what caches hold

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import groupby
@@ -11,18 +11,15 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelforest._engine import fills, path, route
+from kernelforest._engine import fills, path
 from kernelforest._engine.layout import MEAN, PROXIMITY, VOTE, Columns, Limits, Router, Targets
 from kernelforest.binning import joined
 from kernelforest.growing import draw_counts, grow_forest
-from kernelforest.routing import make_router, make_training_router
+from kernelforest.routing import make_router, make_training_router, row_blocks, send_table, send_training_rows
 from kernelforest.threads import run
 
 AGGREGATES = {"vote": VOTE, "mean": MEAN, "proximity": PROXIMITY}
 FILLS = ("inbag", "all", "oob")
-_BLOCK = 65_536  # most rows sent together; their numbers fit in 16 bits
-Code = Callable[[slice], tuple[NDArray[Any], bool]]  # rows -> their codes, (columns, rows), and whether plain comparisons do
-_NEAR_ROWS = 25_000  # rows sent together down small trees, so that their codes stay in fast memory
 
 
 class Reading(NamedTuple):
@@ -148,7 +145,7 @@ class Forest:
     def leaves(self, matrix: NDArray[np.floating], threads: int = 1) -> NDArray[np.int32]:
         """Leaf number of each row in each tree, (rows, trees)."""
         out = np.empty((len(matrix), self.n_trees), np.int32)
-        self._send(coder(matrix, self.router), self.router, out, threads)
+        send_table(matrix, self.router, out, threads)
         return out
 
     def training_leaves(self, first: int, stop: int, threads: int = 1) -> NDArray[np.int32]:
@@ -157,8 +154,7 @@ class Forest:
         begin, end = self.starts[first], self.starts[stop]
         nodes, sets = self.nodes[begin[0] : end[0]], self.sets[begin[2] : end[2]]
         router = make_training_router(nodes, sets, self.starts[first : stop + 1] - begin, self.columns)
-        quick = not self.columns.kinds.any()
-        self._send(lambda rows: (np.ascontiguousarray(self.columns.codes[:, rows]), quick), router, out, threads)
+        send_training_rows(self.columns, router, out, threads)
         return out
 
     def fill(self, name: str, threads: int = 1) -> NDArray[np.float64]:
@@ -281,7 +277,7 @@ class Forest:
         """Class probabilities of rows. Where no tree has an opinion they are the class shares of the training data."""
         opinions = self.opinions(aggregate, fill, threads)
         out = np.zeros((len(matrix), self.targets.n_classes))
-        self._send(coder(matrix, self.router), self.router, out, threads, opinions)
+        send_table(matrix, self.router, out, threads, opinions)
         fills.normalise(out, self.class_shares)
         return out
 
@@ -338,24 +334,6 @@ class Forest:
         mean = shares[totals[:, 0] > 0].mean(axis=0) if (totals > 0).any() else np.zeros(self.gains.shape[1])
         return np.asarray(mean)
 
-    def _send(
-        self,
-        code: Code,
-        router: Router,
-        out: NDArray[Any],
-        threads: int,
-        opinions: NDArray[np.float64] | None = None,
-    ) -> None:
-        """Send blocks of rows down the trees, on threads."""
-
-        def block(rows: slice) -> None:
-            codes, quick = code(rows)
-            memory = route.make_block(codes.shape[1], router.most_nodes)
-            route.descend(codes, quick, router, opinions, out[rows], memory)
-
-        most = max(_NEAR_ROWS, 4 * router.most_nodes)  # what is read of a large tree is shared by many rows
-        run(block, row_blocks(len(out), threads, most), threads)
-
     def tree_spans(self, first: int = 0, stop: int | None = None, more: int = 0) -> Iterator[tuple[int, int]]:
         """Spans of the trees first .. stop-1 whose leaf numbers and draws for all training rows stay within about 64 MB.
 
@@ -382,25 +360,3 @@ def form_opinions(counts: NDArray[np.float64], aggregate: str) -> NDArray[np.flo
     shares = np.zeros_like(counts)
     np.divide(counts, totals, out=shares, where=totals > 0)
     return shares
-
-
-def coder(matrix: NDArray[np.floating], router: Router) -> Code:
-    """How to code rows of a matrix for a router."""
-    numeric = not router.categorical.any()
-    small = np.diff(router.offsets).max(initial=0) < np.iinfo(np.uint16).max
-
-    def code(rows: slice) -> tuple[NDArray[Any], bool]:
-        z = np.ascontiguousarray(matrix[rows])  # float32 is widened by the loops
-        if not z.flags.writeable:  # is a type of its own, and would be compiled for
-            z = z.copy()
-        codes = np.empty((len(router.used), len(z)), np.uint16 if small else np.uint32)
-        return codes, not route.code_rows(z, router, codes) and numeric
-
-    return code
-
-
-def row_blocks(n_rows: int, threads: int, most: int = _BLOCK) -> list[slice]:
-    """Blocks of rows: large, because rows share the reading of a node, and as many for each thread."""
-    rounds = max(1, -(-n_rows // (threads * min(_BLOCK, most))))
-    size = max(1, -(-n_rows // (threads * rounds)))
-    return [slice(i, min(i + size, n_rows)) for i in range(0, n_rows, size)]

@@ -1,4 +1,4 @@
-"""Trees become routes: nodes with thresholds enter; nodes in terms of small numbers, by which rows are sent, leave.
+"""Trees become routes: nodes with thresholds enter; nodes in terms of small numbers, and rows sent by them, leave.
 
 The distinct thresholds of a column are numbered over the whole forest. A new row is coded once, each value by how many
 thresholds lie below it; from then on every question of every tree compares two small integers.
@@ -6,15 +6,20 @@ thresholds lie below it; from then on every question of every tree compares two 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from kernelforest._engine import route
 from kernelforest._engine.layout import CATEGORICAL, COLUMN, MISSING, Columns, Router, Shape
-from kernelforest._engine.route import find_codes
+from kernelforest.threads import run
 
 _CELLS = 16_384  # most cells of a grid over the cuts of a column
+_BLOCK = 65_536  # most rows sent together; their numbers fit in 16 bits
+_NEAR_ROWS = 25_000  # rows sent together down small trees, so that their codes stay in fast memory
+Code = Callable[[slice], tuple[NDArray[Any], bool]]  # rows -> their codes, (columns, rows), and whether plain comparisons do
 
 
 def make_router(nodes: NDArray[np.void], sets: NDArray[np.uint16], starts: NDArray[np.int64]) -> Router:
@@ -47,7 +52,7 @@ def make_training_router(
     column = np.where(inner, nodes["feature"] & COLUMN, 0).astype(np.uint64)
     subset = inner & ((nodes["feature"] & CATEGORICAL) != 0)
     cut = np.where(subset, nodes["threshold"], 0.0).astype(np.uint64)
-    find_codes(np.flatnonzero(inner & ~subset), column, nodes["threshold"], columns.offsets, columns.highs, cut)
+    route.find_codes(np.flatnonzero(inner & ~subset), column, nodes["threshold"], columns.offsets, columns.highs, cut)
     return Router(
         **write_words(nodes, starts, column, cut, len(columns.codes), MISSING),
         sets=sets,
@@ -124,3 +129,49 @@ def lay_grid(cuts: NDArray[np.float64], offsets: NDArray[np.int64]) -> dict[str,
         place = np.where(place > 0, np.minimum(place, n_cells - 1), 0).astype(np.int64)
     found = np.bincount(column * n_cells + place, minlength=len(counts) * n_cells).reshape(len(counts), n_cells)
     return {"grid": grid, "cells": (found.cumsum(axis=1) - found).astype(np.uint32), "fullest": found.max(axis=1)}
+
+
+def send_table(
+    matrix: NDArray[np.floating],
+    router: Router,
+    out: NDArray[Any],
+    threads: int,
+    opinions: NDArray[np.float64] | None = None,
+) -> None:
+    """Send new rows down the trees: their leaves are written to `out`, or the opinions of these are added to it."""
+    numeric = not router.categorical.any()
+    small = np.diff(router.offsets).max(initial=0) < np.iinfo(np.uint16).max
+
+    def code(rows: slice) -> tuple[NDArray[Any], bool]:
+        z = np.ascontiguousarray(matrix[rows])  # float32 is widened by the loops
+        if not z.flags.writeable:  # is a type of its own, and would be compiled for
+            z = z.copy()
+        codes = np.empty((len(router.used), len(z)), np.uint16 if small else np.uint32)
+        return codes, not route.code_rows(z, router, codes) and numeric
+
+    _send(code, router, out, threads, opinions)
+
+
+def send_training_rows(columns: Columns, router: Router, out: NDArray[np.int32], threads: int) -> None:
+    """Write the leaves of the training rows, which are coded already, to `out`."""
+    quick = not columns.kinds.any()
+    _send(lambda rows: (np.ascontiguousarray(columns.codes[:, rows]), quick), router, out, threads)
+
+
+def _send(code: Code, router: Router, out: NDArray[Any], threads: int, opinions: NDArray[np.float64] | None = None) -> None:
+    """Send blocks of rows down the trees, on threads."""
+
+    def block(rows: slice) -> None:
+        codes, quick = code(rows)
+        memory = route.make_block(codes.shape[1], router.most_nodes)
+        route.descend(codes, quick, router, opinions, out[rows], memory)
+
+    most = max(_NEAR_ROWS, 4 * router.most_nodes)  # what is read of a large tree is shared by many rows
+    run(block, row_blocks(len(out), threads, most), threads)
+
+
+def row_blocks(n_rows: int, threads: int, most: int = _BLOCK) -> list[slice]:
+    """Blocks of rows: large, because rows share the reading of a node, and as many for each thread."""
+    rounds = max(1, -(-n_rows // (threads * min(_BLOCK, most))))
+    size = max(1, -(-n_rows // (threads * rounds)))
+    return [slice(i, min(i + size, n_rows)) for i in range(0, n_rows, size)]
