@@ -30,6 +30,7 @@ from kernelforest.frames import as_table
 from kernelforest.kernel import ForestKernel, Training, read_kernel, shape
 from kernelforest.kernel.grids import changed_copies, is_categorical
 from kernelforest.kernel.points import as_rows, read_rows
+from kernelforest.threads import blocks_of
 
 Floats = NDArray[np.float64]
 
@@ -231,7 +232,7 @@ def _along_steps(training: Training, table: Any, i: int, row: Floats, features: 
     home = training.route(changed_copies(training, table, np.array([i]), row[None]))
     columns, flat, out = np.repeat(features, values.shape[1]), values.ravel(), np.empty(values.size)
     size = max(1, _COPIES // (len(row) + home.shape[1]))
-    for some in (slice(first, first + size) for first in range(0, values.size, size)):
+    for some in blocks_of(values.size, size):
         moved = np.repeat(row[None], len(flat[some]), axis=0)
         moved[np.arange(len(moved)), columns[some]] = flat[some]
         same = training.route(changed_copies(training, table, np.full(len(moved), i), moved)) == home

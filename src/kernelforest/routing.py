@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from kernelforest._engine import route
 from kernelforest._engine.layout import CATEGORICAL, COLUMN, MISSING, Columns, Router, Shape
-from kernelforest.threads import run
+from kernelforest.threads import blocks_of, run
 
 _CELLS = 16_384  # most cells of a grid over the cuts of a column
 _BLOCK = 65_536  # most rows sent together; their numbers fit in 16 bits
@@ -174,4 +174,4 @@ def row_blocks(n_rows: int, threads: int, most: int = _BLOCK) -> list[slice]:
     """Blocks of rows: large, because rows share the reading of a node, and as many for each thread."""
     rounds = max(1, -(-n_rows // (threads * min(_BLOCK, most))))
     size = max(1, -(-n_rows // (threads * rounds)))
-    return [slice(i, min(i + size, n_rows)) for i in range(0, n_rows, size)]
+    return blocks_of(n_rows, size)

@@ -21,6 +21,7 @@ from scipy.spatial.distance import cdist
 from threadpoolctl import ThreadpoolController
 
 from kernelforest.frames import as_table
+from kernelforest.threads import blocks_of
 
 Floats = NDArray[np.float64]
 
@@ -193,8 +194,7 @@ def _scaled(away: Floats, kernel: Any, bandwidth: float, out: Floats) -> Floats:
 
 
 def _parts(n_points: int, n_rows: int) -> list[slice]:
-    size = max(1, _BLOCK // n_rows)
-    return [slice(first, min(first + size, n_points)) for first in range(0, n_points, size)]
+    return blocks_of(n_points, max(1, _BLOCK // n_rows))
 
 
 def _in_threads(block: Callable[[slice], None], n_points: int, n_rows: int, threads: int, *, own: bool = True) -> None:

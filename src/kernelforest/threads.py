@@ -48,6 +48,15 @@ def run(work: Callable[[T], Any], items: Sequence[T], threads: int) -> None:
             pass
 
 
+def blocks_of(n: int, size: int) -> list[slice]:
+    """Cut 0 .. n-1 into blocks of this size; the last may be smaller.
+
+    >>> blocks_of(5, 2)
+    [slice(0, 2, None), slice(2, 4, None), slice(4, 5, None)]
+    """
+    return [slice(first, min(first + size, n)) for first in range(0, n, size)]
+
+
 class _Here(local):
     """How deeply the work of this thread is nested in that of others."""
 

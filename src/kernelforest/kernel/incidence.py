@@ -17,7 +17,7 @@ from kernelforest.compiling import announced_compiling
 from kernelforest.kernel.memory import check_room, index_bytes, sparse_bytes
 from kernelforest.kernel.queries import CutBack, Query
 from kernelforest.kernel.training import Training
-from kernelforest.threads import run
+from kernelforest.threads import blocks_of, run
 
 _BLOCK = 256  # least rows of a kernel per piece of work
 _FEWER_VALUES = "give fewer columns of values at a time"
@@ -182,7 +182,7 @@ def fill_silent_rows(W: csr_array, weight: NDArray[np.float64]) -> csr_array:
 def in_blocks(block: Callable[[slice], Any], n_rows: int, threads: int) -> None:
     """A few pieces of work for each thread, because each piece clears a line as long as the training set."""
     size = max(_BLOCK, -(-n_rows // (8 * threads)))
-    run(block, [slice(first, min(first + size, n_rows)) for first in range(0, n_rows, size)], threads)
+    run(block, blocks_of(n_rows, size), threads)
 
 
 def pack_bits(flags: NDArray[np.bool_]) -> NDArray[np.uint64]:

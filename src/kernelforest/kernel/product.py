@@ -26,6 +26,7 @@ from kernelforest.kernel.incidence import add_up, add_values, fill_silent_rows, 
 from kernelforest.kernel.memory import check_room
 from kernelforest.kernel.plans import KINDS, Plan, make_plan
 from kernelforest.kernel.training import Correction, Training
+from kernelforest.threads import blocks_of
 
 _FEW_NEAREST = 128  # found by keeping the best in order; more by sorting
 _KEPT = 256_000_000  # bytes of an index that is kept for the next call
@@ -168,9 +169,7 @@ class ForestKernel:
         check_whole("size", size, 1)
         _check_dtype(dtype)
         plan = self._plan(X, None, kind)
-        starts = range(0, plan.shape[0], size)
-        blocks = (slice(first, min(first + size, plan.shape[0])) for first in starts)
-        return ((rows, plan.rows(rows, dtype)) for rows in blocks)
+        return ((rows, plan.rows(rows, dtype)) for rows in blocks_of(plan.shape[0], size))
 
     def operator(self, X: Any = None) -> LinearOperator:
         """The kernel of kind "leaf" as a linear operator of scipy: `operator @ v` is `matrix(X) @ v` without the matrix.

@@ -6,7 +6,7 @@ trees as they were grown, and where they end there says where they end in every 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelforest.kernel.memory import check_room
+from kernelforest.threads import blocks_of
 
 if TYPE_CHECKING:  # it makes queries
     from kernelforest.kernel.training import Training
@@ -42,11 +43,9 @@ class Query:
     send: Send
     known: NDArray[np.int32] | None = None  # (n_rows, n_columns) leaves, if they need not be sent
 
-    def blocks(self, n_columns: int) -> Iterator[slice]:
+    def blocks(self, n_columns: int) -> list[slice]:
         """Blocks of rows, so that so many columns of leaves take little memory."""
-        size = rows_at_once(n_columns)
-        for first in range(0, self.n_rows, size):
-            yield slice(first, min(first + size, self.n_rows))
+        return blocks_of(self.n_rows, rows_at_once(n_columns))
 
     def leaves(self, rows: slice) -> NDArray[np.int32]:
         """Leaves of some rows in every column of `Training.leaves`."""
@@ -57,7 +56,7 @@ class Query:
     def all_leaves(self) -> NDArray[np.int32]:
         """Leaves of all rows."""
         n_columns = self.training.leaves.shape[1]
-        blocks = list(self.blocks(n_columns))
+        blocks = self.blocks(n_columns)
         if self.known is not None or len(blocks) < 2:
             return self.leaves(slice(0, self.n_rows))
         what = f"leaves of {self.n_rows:,} rows in {n_columns:,} trees"
@@ -79,8 +78,7 @@ def at_all_sizes(cuts: Sequence[CutBack], leaves: NDArray[np.int32]) -> NDArray[
         return leaves
     ends = np.cumsum([cut.trees.stop - cut.trees.start for cut in cuts]).tolist()
     out = np.empty((len(leaves), ends[-1]), np.int32)
-    for first in range(0, len(leaves), _COPIED):
-        rows = slice(first, first + _COPIED)
+    for rows in blocks_of(len(leaves), _COPIED):
         for cut, begin, end in zip(cuts, [0, *ends], ends, strict=False):
             out[rows, begin:end] = cut.ends[leaves[rows, cut.trees] - np.int32(cut.leaves.start)]
     return out

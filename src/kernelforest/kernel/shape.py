@@ -23,7 +23,7 @@ from kernelforest.kernel.memory import check_room
 from kernelforest.kernel.points import as_rows, read_point, read_rows
 from kernelforest.kernel.training import Training
 from kernelforest.smoothing import choose_rows
-from kernelforest.threads import run
+from kernelforest.threads import blocks_of, run
 
 MOST_ROWS = 1_000  # of the training rows, over which derivatives are averaged
 _BLOCK = 256  # rows per piece of work
@@ -320,8 +320,8 @@ def _foreign_differences(
     out = np.zeros((len(matrix), 2, matrix.shape[1]))
     step = max(1, _COPIES // (matrix.shape[1] + home.shape[1]))
     for side, sign in enumerate((1.0, -1.0)):
-        for first in range(0, len(rows), step):
-            which, at = rows[first : first + step], features[first : first + step]
+        for some in blocks_of(len(rows), step):
+            which, at = rows[some], features[some]
             changed = matrix[which]
             changed[np.arange(len(at)), at] += sign * h[at]
             out[which, side, at] = _shares(training, table, which, changed, home[which]) - (home[which] >= 0).mean(axis=1)
@@ -340,8 +340,8 @@ def _foreign_levels(
     home = training.route(table)
     k = np.empty(len(x) * len(y))
     step = max(1, _COPIES // (len(row) + home.shape[1]))
-    for first in range(0, len(k), step):
-        points = np.arange(first, min(first + step, len(k)))
+    for some in blocks_of(len(k), step):
+        points = np.arange(some.start, some.stop)
         changed = np.tile(row, (len(points), 1))
         changed[:, i], changed[:, j] = x[points // len(y)], y[points % len(y)]
         k[points] = _shares(training, table, np.zeros(len(points), np.intp), changed, home)
@@ -374,4 +374,4 @@ def _check_decay(decay: Any) -> float:
 
 def _in_blocks(block: Callable[[slice], None], n_rows: int, threads: int) -> None:
     size = max(1, min(_BLOCK, -(-n_rows // threads)))
-    run(block, [slice(i, min(i + size, n_rows)) for i in range(0, n_rows, size)], threads)
+    run(block, blocks_of(n_rows, size), threads)

@@ -19,6 +19,7 @@ from kernelforest.kernel.grids import is_categorical
 from kernelforest.kernel.points import read_rows
 from kernelforest.kernel.queries import take_rows
 from kernelforest.kernel.training import Training
+from kernelforest.threads import blocks_of
 
 _AT_ONCE = 32  # columns of values that are averaged together
 
@@ -80,8 +81,8 @@ def _guesses(
     known, weight = training.matrix(), training.row_weights
     levels = is_categorical(training)
     numbers = columns[~levels[columns]]
-    for first in range(0, len(numbers), _AT_ONCE):
-        chosen = numbers[first : first + _AT_ONCE]
+    for some_columns in blocks_of(len(numbers), _AT_ONCE):
+        chosen = numbers[some_columns]
         there = np.isfinite(known[:, chosen])
         centre = _means(known[:, chosen], there, weight)
         apart = np.where(there, known[:, chosen] - centre, 0.0)  # around the mean, so that large numbers keep their digits
