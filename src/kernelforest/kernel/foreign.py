@@ -1,77 +1,27 @@
-"""Other people's forests: a fitted model and the rows that grew it enter, what a kernel has to know leaves.
-
-Only public interfaces are read. LightGBM and XGBoost are recognised by the module of their classes and never imported.
-"""
+"""Other people's forests: what a library says and the rows that grew one enter; what a kernel has to know leaves."""
 
 from __future__ import annotations
 
-import json
-import sys
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import sklearn
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import is_classifier
-from sklearn.ensemble import (
-    BaggingClassifier,
-    BaggingRegressor,
-    ExtraTreesClassifier,
-    ExtraTreesRegressor,
-    RandomForestClassifier,
-    RandomForestRegressor,
-)
 from sklearn.exceptions import NotFittedError
-from sklearn.pipeline import Pipeline
-from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
-from sklearn.utils import check_array, get_tags
-from sklearn.utils.validation import check_is_fitted, column_or_1d
+from sklearn.utils import check_array
+from sklearn.utils.validation import column_or_1d
 
 from kernelforest.data import is_frame, read_schema
 from kernelforest.kernel.bags import check_leaf_counts, count_draws, says_alike, weighs_alike
 from kernelforest.kernel.memory import check_room
-from kernelforest.kernel.numbering import numbering_of, whole_numbers
+from kernelforest.kernel.numbering import numbering_of
 from kernelforest.kernel.queries import take_rows
+from kernelforest.kernel.sources import DRAWN_BY_WEIGHT, MISPLACED_GAPS, Source, source_of
 from kernelforest.kernel.training import Training
 from kernelforest.labels import read_labels, read_weights
 from kernelforest.notices import notify
-from kernelforest.threads import read_threads, run
-
-FORESTS = (RandomForestClassifier, RandomForestRegressor, ExtraTreesClassifier, ExtraTreesRegressor)
-BAGS = (BaggingClassifier, BaggingRegressor)
-TREES = (DecisionTreeClassifier, DecisionTreeRegressor)
-_VERSION = tuple(int(part) for part in sklearn.__version__.split(".")[:2])
-# before 1.8 trees put some rows with missing values in other leaves than apply: scikit-learn issue 32178
-MISPLACED_GAPS = _VERSION < (1, 8)
-DRAWN_BY_WEIGHT = _VERSION >= (1, 9)  # bootstrap samples
-ACCEPTED = (
-    "a fitted RandomForest, ExtraTrees, Bagging of decision trees or DecisionTree of scikit-learn, a model or Booster of "
-    "LightGBM or XGBoost, a KernelForestClassifier, or a pair (leaves_train, apply_function)"
-)
-
-BOOSTED = ("leaves of LightGBM and XGBoost hold steps that are added up, not means of labels",)  # also in forest mode
-
-
-@dataclass(frozen=True, eq=False)
-class Source:
-    """What a library says about a fitted forest."""
-
-    leaves: Callable[[Any], NDArray[Any]]  # (n_rows, n_trees) as the library numbers them, for a table of the right columns
-    n_features: int | None = None  # None: it does not say
-    names: tuple[str, ...] | None = None  # of the columns it was fitted on, if those had names
-    classes: Any = None  # labels of a classifier
-    numeric: bool | None = None  # whether it predicts numbers; None: it does not say
-    known: NDArray[np.int64] | None = None  # (n_rows, n_trees) leaves of the training rows, if they came with it
-    trees: tuple[Any, ...] = ()  # decision trees of scikit-learn, which count the rows in their leaves
-    samples: list[NDArray[Any]] | None = None  # numbers of the rows that each of them drew
-    n_draws: int | None = None  # that each of them must have drawn; None: any number of rows, max_samples was set
-    others: tuple[str, ...] = ()  # why its predictions are no averages of labels with the weights of the kernel
-    unweighed: tuple[str, ...] = ()  # the same, if no weights are given
-    opens_sparse: bool = True  # whether a sparse row and the same row made dense are one
-    missing: float = np.nan  # a number that stands for a missing value
-    on_paths: Callable[[Any], NDArray[np.bool_]] | None = None  # (n_rows, n_features) whether a tree asks on the way
+from kernelforest.threads import read_threads
 
 
 def training_from(
@@ -79,26 +29,26 @@ def training_from(
 ) -> Training:
     """Describe somebody else's forest; see `ForestKernel.from_model`."""
     threads = read_threads(n_jobs)
-    source = _source(fitted, threads)
+    source = source_of(fitted, threads)
     names = _column_names(X_train) or source.names
     route = _checked_route(source, names, X_train)
     raw = _training_leaves(source, route, X_train)
     masses = _named("weight", read_weights, weight, len(raw))
     read, matrix = _readers(X_train, source)
-    others = source.others + (source.unweighed if weight is None else ())
+    reasons = source.differs + (source.differs_unweighed if weight is None else ())
     if MISPLACED_GAPS and source.trees and read is not None and np.isnan(matrix()).any():
-        source, others = replace(source, trees=()), (*others, "scikit-learn before 1.8 misplaces rows with missing values")
+        source, reasons = replace(source, trees=()), (*reasons, "scikit-learn before 1.8 misplaces rows with missing values")
     draws = None if source.samples is None else count_draws(source.samples, source.n_draws, len(raw))
     check_leaf_counts(source.trees, raw, draws, masses)
-    if not others and not weighs_alike(source.trees, raw, draws, masses):
-        others = ("the trees were grown with other weights of rows, give weight= as the docstring says",)
+    if not reasons and not weighs_alike(source.trees, raw, draws, masses):
+        reasons = ("the trees were grown with other weights of rows, give weight= as the docstring says",)
     values, classes = _targets(y_train, source, len(raw))
-    if not others and values.shape[1] and not says_alike(source.trees, raw, draws, masses, values):
+    if not reasons and values.shape[1] and not says_alike(source.trees, raw, draws, masses, values):
         drawn_by_weight = DRAWN_BY_WEIGHT and draws is not None
         weights = "" if drawn_by_weight or weight is not None else ", or with weights that were not given"
-        others = (f"the trees were grown with other labels than y_train{weights}",)
-    if others and values.shape[1]:
-        notify(f"weighted averages of labels will differ from predict: {'; '.join(others)}")
+        reasons = (f"the trees were grown with other labels than y_train{weights}",)
+    if reasons and values.shape[1]:
+        notify(f"weighted averages of labels will differ from predict: {'; '.join(reasons)}")
     numbering = numbering_of(raw, threads)
     n_features = source.n_features if X_train is None else _width("X_train", X_train)
     return Training(
@@ -113,8 +63,7 @@ def training_from(
         classes=classes,
         read=read,
         threads=threads,
-        # the leaf means of scikit-learn; nothing here predicts as the others do
-        aggregate="mean" if isinstance(fitted, FORESTS + BAGS + TREES) else "proximity",
+        aggregate=source.aggregate,
         frame=X_train if is_frame(X_train) else None,
         on_paths=source.on_paths,
     )
@@ -129,187 +78,6 @@ def check_own_rows(training: Training, X_train: Any, y_train: Any, weight: Any) 
         raise ValueError("y_train must be left out or be what this forest was fitted on: its kernel knows those labels")
     if weight is not None:
         raise ValueError("weight must be left out: the kernel of this forest knows the weights it was fitted with")
-
-
-# ---- what each library says ----
-
-
-def _source(fitted: Any, threads: int) -> Source:
-    libraries = {kind.__module__.partition(".")[0] for kind in type(fitted).__mro__}
-    if isinstance(fitted, tuple) and len(fitted) == 2 and callable(fitted[1]):
-        return _from_pair(*fitted)
-    if isinstance(fitted, FORESTS + BAGS + TREES):
-        return _from_sklearn(fitted, threads)
-    if "lightgbm" in libraries and hasattr(type(fitted), "predict"):
-        return _from_lightgbm(fitted, threads)
-    if "xgboost" in libraries and hasattr(type(fitted), "predict"):
-        return _from_xgboost(fitted, threads)
-    if isinstance(fitted, Pipeline):
-        raise TypeError(
-            "fitted must be a forest, got a Pipeline: give its last step, pipeline[-1], and as X_train what the steps "
-            "before make of the rows, pipeline[:-1].transform(X_train)"
-        )
-    raise TypeError(f"fitted must be {ACCEPTED}; got {type(fitted).__module__}.{type(fitted).__qualname__}")
-
-
-def _from_pair(leaves_train: Any, apply_function: Callable[[Any], Any]) -> Source:
-    known = whole_numbers("leaves_train", leaves_train)
-    if known.ndim != 2 or not known.size:
-        raise ValueError(f"leaves_train must have a row per training row and a column per tree, got shape {known.shape}")
-
-    def leaves(X: Any) -> NDArray[np.int64]:
-        found = whole_numbers("what apply_function returns", apply_function(X))
-        if found.ndim != 2 or found.shape[1] != known.shape[1]:
-            raise ValueError(f"apply_function must return an array of shape (n_rows, {known.shape[1]}), got {found.shape}")
-        return found
-
-    return Source(leaves, known=known)
-
-
-def _from_sklearn(fitted: Any, threads: int) -> Source:
-    check_is_fitted(fitted)
-    trees = (fitted,) if isinstance(fitted, TREES) else tuple(fitted.estimators_)
-    strange = [tree for tree in trees if not isinstance(tree, TREES)]
-    if strange:
-        raise TypeError(f"{type(fitted).__name__} must hold decision trees of scikit-learn, got {type(strange[0]).__name__}")
-    samples = getattr(fitted, "estimators_samples_", None)  # a single tree has none
-    if samples is not None and len(samples) != len(trees):
-        raise ValueError(
-            f"the forest knows the rows of {len(samples)} of its {len(trees)} trees only: fit it without warm_start"
-        )
-    width = int(fitted.n_features_in_)
-    subsets = _subsets(fitted, width)
-    return Source(
-        _sklearn_leaves(trees, subsets, threads),
-        width,
-        _known_names(fitted),
-        getattr(fitted, "classes_", None),
-        numeric=not is_classifier(fitted),
-        trees=trees,
-        samples=samples,
-        n_draws=len(samples[0]) if samples is not None and fitted.max_samples is None else None,
-        others=tuple(_other_predictions(fitted, trees[0])),
-        unweighed=tuple(_class_weights(fitted)),
-        on_paths=_sklearn_paths(trees, subsets, width),
-    )
-
-
-def _other_predictions(fitted: Any, tree: Any) -> Iterator[str]:
-    """What makes leaves of scikit-learn predict something else than the average of the labels that were drawn."""
-    if tree.criterion == "absolute_error":
-        yield "criterion='absolute_error' predicts medians of leaves, not means"
-    if tree.monotonic_cst is not None and np.any(tree.monotonic_cst):
-        yield "monotonic_cst moves the values of leaves into order"
-    if getattr(fitted, "class_weight", None) == "balanced_subsample" and fitted.bootstrap:
-        yield "class_weight='balanced_subsample' weighs classes differently in each tree"
-    if tree is not fitted and getattr(tree, "class_weight", None) is not None:
-        yield "class_weight of the trees weighs classes, differently in each tree if it is 'balanced'"
-
-
-def _class_weights(fitted: Any) -> Iterator[str]:
-    """Class weights that only the one who fitted the forest can repeat."""
-    weights, bootstrap = getattr(fitted, "class_weight", None), getattr(fitted, "bootstrap", False)
-    is_told = bootstrap and (DRAWN_BY_WEIGHT or weights == "balanced_subsample")  # by the draws, or by a warning of its own
-    if weights is not None and not is_told:
-        yield f"class_weight={weights!r} weighs classes: give weight=, for each row that of its class"
-
-
-def _subsets(fitted: Any, width: int) -> list[NDArray[Any]] | None:
-    """Columns that each tree of a Bagging sees, or None if all trees see the table as it is."""
-    subsets = [np.asarray(columns) for columns in getattr(fitted, "estimators_features_", [])]
-    everything = np.arange(width)
-    return None if all(np.array_equal(columns, everything) for columns in subsets) else subsets
-
-
-def _sklearn_table(tree: Any, X: Any) -> Any:
-    """A table as trees compare it, in float32: read and checked once, not once per tree."""
-    gaps: Any = "allow-nan" if get_tags(tree).input_tags.allow_nan else True
-    return check_array(X, dtype=np.float32, accept_sparse="csr", order="C", ensure_all_finite=gaps, input_name="X")
-
-
-def _sklearn_leaves(
-    trees: Sequence[Any], subsets: list[NDArray[Any]] | None, threads: int
-) -> Callable[[Any], NDArray[np.int32]]:
-    def leaves(X: Any) -> NDArray[np.int32]:
-        table = _sklearn_table(trees[0], X)
-        out = np.empty((table.shape[0], len(trees)), np.int32)
-
-        def one_tree(t: int) -> None:
-            out[:, t] = trees[t].apply(table if subsets is None else table[:, subsets[t]], check_input=False)
-
-        run(one_tree, range(len(trees)), threads)
-        return out
-
-    return leaves
-
-
-def _sklearn_paths(
-    trees: Sequence[Any], subsets: list[NDArray[Any]] | None, width: int
-) -> Callable[[Any], NDArray[np.bool_]]:
-    def on_paths(X: Any) -> NDArray[np.bool_]:
-        table = _sklearn_table(trees[0], X)
-        out = np.zeros((table.shape[0], width), dtype=bool)
-        for t, tree in enumerate(trees):
-            path = tree.decision_path(table if subsets is None else table[:, subsets[t]], check_input=False).tocoo()
-            asked = tree.tree_.feature[path.col]  # negative in leaves
-            rows, columns = path.row[asked >= 0], asked[asked >= 0]
-            out[rows, columns if subsets is None else subsets[t][columns]] = True
-        return out
-
-    return on_paths
-
-
-def _from_lightgbm(fitted: Any, threads: int) -> Source:
-    model = hasattr(type(fitted), "booster_")
-    booster = fitted.booster_ if model else fitted  # raises scikit-learn's NotFittedError itself
-    width, written = int(booster.num_feature()), booster.feature_name()
-
-    def leaves(X: Any) -> NDArray[np.int32]:
-        table = X if hasattr(X, "shape") else np.asarray(X, dtype=np.float64)
-        found = np.asarray(booster.predict(table, pred_leaf=True, num_threads=threads))
-        return found.reshape(len(found), -1).astype(np.int32)
-
-    return Source(
-        leaves,
-        width,
-        None if written == [f"Column_{j}" for j in range(width)] else tuple(written),
-        getattr(fitted, "classes_", None) if model else None,
-        not is_classifier(fitted) if model else None,
-        others=BOOSTED,
-    )
-
-
-def _from_xgboost(fitted: Any, threads: int) -> Source:
-    model = hasattr(type(fitted), "get_booster")
-    booster = fitted.get_booster() if model else fitted  # raises scikit-learn's NotFittedError itself
-    try:
-        width = int(booster.num_features())
-    except ValueError:  # a stack trace of its library
-        raise NotFittedError("fitted must be a fitted forest, got an XGBoost Booster without trees") from None
-    if json.loads(booster.save_config())["learner"]["gradient_booster"]["name"] == "gblinear":
-        raise TypeError("fitted must have trees to have a kernel, got XGBoost's linear model (booster='gblinear')")
-    matrix: Any = sys.modules["xgboost"].DMatrix  # loaded, or there were no model
-    missing = fitted.missing if model else np.nan
-    best = getattr(booster, "best_iteration", None) if model else None  # as its own apply: stop where early stopping did
-    rounds = (0, 0) if best is None else (0, int(best) + 1)
-
-    def leaves(X: Any) -> NDArray[np.int32]:
-        table = X if hasattr(X, "shape") else np.asarray(X, dtype=np.float64)
-        rows = matrix(table, missing=missing, nthread=threads, enable_categorical=True)
-        # not strict_shape: that counts a leaf for each output, also where a tree has one for all of them
-        found = booster.predict(rows, pred_leaf=True, iteration_range=rounds, validate_features=False)
-        return np.asarray(found).reshape(int(rows.num_row()), -1).astype(np.int32)
-
-    return Source(
-        leaves,
-        width,
-        None if booster.feature_names is None else tuple(booster.feature_names),
-        getattr(fitted, "classes_", None) if model else None,
-        not is_classifier(fitted) if model else None,
-        others=BOOSTED,
-        opens_sparse=False,
-        missing=float(missing),
-    )
 
 
 # ---- checks at the door ----
@@ -450,11 +218,6 @@ def _width(name: str, X: Any) -> int:
 
 def _column_names(X: Any) -> tuple[str, ...] | None:
     return tuple(str(column) for column in X.columns) if is_frame(X) else None
-
-
-def _known_names(fitted: Any) -> tuple[str, ...] | None:
-    names = getattr(fitted, "feature_names_in_", None)
-    return None if names is None else tuple(str(name) for name in names)
 
 
 def _plain(names: Sequence[str]) -> list[str]:
