@@ -14,6 +14,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from kernelforest._engine.layout import Columns, Targets
 from kernelforest.binning import code_table
 from kernelforest.calibration import METHODS
 from kernelforest.checks import check_choice
@@ -24,12 +25,12 @@ from kernelforest.growing import Rules, draw_seed, make_targets
 from kernelforest.judging import Part
 from kernelforest.kernel import Correction, ForestKernel, training_of
 from kernelforest.labels import read_class_weight, read_groups, read_labels, read_weights
-from kernelforest.outofbag import OutOfBag, calibrated, classic, fit_calibration, no_calibration
+from kernelforest.outofbag import OutOfBag, calibrated, fit_calibration, no_calibration
 from kernelforest.priors import read_population, split_weights
 from kernelforest.scoring import SCORINGS, Scores
-from kernelforest.summary import compare, describe
+from kernelforest.summary import compare_with_untuned, describe
 from kernelforest.threads import read_threads
-from kernelforest.tuning import UNTUNED, grow_blend, is_auto, left_open, open_choices, tune, with_classic_values
+from kernelforest.tuning import UNTUNED, Open, grow_blend, is_auto, left_open, open_choices, tune, with_classic_values
 
 _FITTED = (
     *("_schema", "_population", "_oob", "_kernel", "n_features_in_", "feature_names_in_", "classes_", "forest_", "tuning_"),
@@ -211,7 +212,6 @@ class KernelForestClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         """
         for stale in _FITTED:  # a fit that fails leaves no model behind
             self.__dict__.pop(stale, None)
-        threads = self._threads()
         labels = read_labels(y)
         self._check_words()
         self._schema = read_schema(X, self.categorical_features)
@@ -222,8 +222,8 @@ class KernelForestClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         weight = read_weights(sample_weight, len(matrix))
         class_weight = read_class_weight(self.class_weight, labels, weight)
         rules = self._rules()
-        columns = code_table(matrix, self._schema.levels, threads)
         members = read_groups(groups, len(matrix))
+        columns = code_table(matrix, self._schema.levels, self._threads())
         is_open = left_open(self._tunable(), self.max_leaf_nodes, matrix.shape[1])
         by_class = None
         if is_open:  # what weighs classes is better heard as a prior: few rows would decide what is chosen
@@ -243,19 +243,11 @@ class KernelForestClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
                 f"calibration={self.calibration!r} needs out-of-bag rows: set bootstrap=True or max_samples below 1.0"
             )
         self._population = read_population(self.prior, labels.classes, targets.shares, class_weight, by_class)
-        seed = draw_seed(self.random_state)
-
         self.classes_ = labels.classes
+        seed = draw_seed(self.random_state)
         if not choices.is_decided:
             warn_if_noisy(targets, labels.classes, rules.n_estimators, limits.share_left_out(len(targets.drawable)))
-            aim: dict[str, Any] = {"scoring": self.scoring, "calibrated": self.calibration is not None}
-            self.tuning_ = tune(columns, targets, rules, choices, seed, **aim, threads=threads, verbose=self.verbose)
-            best, self.blend_ = self.tuning_.best, self.tuning_.blend
-        else:
-            best = choices.first
-            self.blend_ = (Part(best.splitter, best.max_features, 1.0, {best.leaf_size: 1.0}),)
-        self.splitter_, self.max_features_, self.leaf_size_, self.aggregate_, self.fill_ = best[:5]
-        self.forest_ = grow_blend(columns, targets, rules, self.blend_, seed, threads=threads, verbose=self.verbose)
+        self._grow(columns, targets, rules, choices, seed)
         method = None if is_auto(self.calibration) and choices.is_decided else self.calibration
         if method is None:
             self.calibration_ = no_calibration(self.scoring)
@@ -313,19 +305,9 @@ class KernelForestClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         In the log loss of both an exact zero counts as half a row: a few of them could cost more than tuning can gain.
         """
         check_is_fitted(self)
-        lines = describe(self)
-        scored = self.forest_, self._population
-        if self.forest_.has_out_of_bag and self._out_of_bag().weights(*scored).any():
-            plain, n_trees = classic(self.forest_, self._threads())
-            both = {"this forest": self._out_of_bag(), "untuned forest": OutOfBag(self._population(plain), n_trees)}
-            half = 0.5 / len(plain)
-            found = {name: each.scores(*scored, half) for name, each in both.items() if each.weights(*scored).any()}
-            lines += compare(found)
-            if (loss := self.oob_score_.log_loss) > found["this forest"].log_loss + 5e-5:
-                lines.append(f"Exact zeros count as half a row; as they are, log loss is {loss:.4f}.")
-        else:
-            lines.append("No tree left out a row that counts: nothing is out-of-bag, so nothing can be scored.")
-        print("\n".join(lines))
+        mine = self._out_of_bag() if self.forest_.has_out_of_bag else None
+        scored = compare_with_untuned(self.forest_, mine, self._population, self._threads())
+        print("\n".join([*describe(self), *scored]))
 
     @property
     def inbag_counts_(self) -> NDArray[np.int32]:
@@ -390,6 +372,19 @@ class KernelForestClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
             max_depth=self.max_depth,
             max_leaf_nodes=self.max_leaf_nodes,
         )
+
+    def _grow(self, columns: Columns, targets: Targets, rules: Rules, choices: Open, seed: int) -> None:
+        """Choose what is left open, and grow the forest of it."""
+        how: dict[str, Any] = {"threads": self._threads(), "verbose": self.verbose}
+        if not choices.is_decided:
+            aim: dict[str, Any] = {"scoring": self.scoring, "calibrated": self.calibration is not None}
+            self.tuning_ = tune(columns, targets, rules, choices, seed, **aim, **how)
+            best, self.blend_ = self.tuning_.best, self.tuning_.blend
+        else:
+            best = choices.first
+            self.blend_ = (Part(best.splitter, best.max_features, 1.0, {best.leaf_size: 1.0}),)
+        self.splitter_, self.max_features_, self.leaf_size_, self.aggregate_, self.fill_ = best[:5]
+        self.forest_ = grow_blend(columns, targets, rules, self.blend_, seed, **how)
 
     def _can_group(self) -> bool:
         """Whether nothing is set that groups would change the meaning of."""

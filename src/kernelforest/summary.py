@@ -1,11 +1,14 @@
-"""What was chosen, in words: a fitted classifier enters, a few lines leave."""
+"""What was chosen, and what it bought, in words: a fitted classifier enters, a few lines leave."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
-from kernelforest.scoring import SCORE_NAMES, Scores
+from kernelforest.forest import Forest
+from kernelforest.outofbag import OutOfBag, classic
+from kernelforest.priors import Population
+from kernelforest.scoring import SCORE_NAMES
 from kernelforest.tuning import apportion
 
 
@@ -44,7 +47,20 @@ def name_leaf_sizes(weights: Mapping[int, float]) -> str:
     return f"leaf_size {min(weights)}" if len(weights) == 1 else f"leaf sizes {min(weights)} to {max(weights)} blended"
 
 
-def compare(scores: Mapping[str, Scores]) -> list[str]:
-    """Out-of-bag scores of several forests under each other."""
-    head = "out-of-bag        log loss    Brier    error"
-    return [head] + [f"{name:<16}  {s.log_loss:8.4f} {s.brier:8.4f} {s.error:8.4f}" for name, s in scores.items()]
+def compare_with_untuned(forest: Forest, mine: OutOfBag | None, population: Population, threads: int) -> list[str]:
+    """Out-of-bag scores of a forest, and below them those of an untuned one; an exact zero counts as half a row.
+
+    `mine` are the probabilities that are scored, or None if every tree was grown on all rows.
+    """
+    scored = forest, population
+    if mine is None or not mine.weights(*scored).any():
+        return ["No tree left out a row that counts: nothing is out-of-bag, so nothing can be scored."]
+    proba, n_trees = classic(forest, threads)
+    both = {"this forest": mine, "untuned forest": OutOfBag(population(proba), n_trees)}
+    half = 0.5 / len(proba)
+    found = {name: each.scores(*scored, half) for name, each in both.items() if each.weights(*scored).any()}
+    lines = ["out-of-bag        log loss    Brier    error"]
+    lines += [f"{name:<16}  {s.log_loss:8.4f} {s.brier:8.4f} {s.error:8.4f}" for name, s in found.items()]
+    if (loss := mine.scores(*scored).log_loss) > found["this forest"].log_loss + 5e-5:
+        lines.append(f"Exact zeros count as half a row; as they are, log loss is {loss:.4f}.")
+    return lines
