@@ -451,8 +451,10 @@ def test_other_things_that_make_no_sense_are_named():
         KernelRegression(n_jobs="two").fit(X, [0, 1, 1])
     with pytest.raises(ValueError, match="X and y must have as many rows, got 3 and 2"):
         KernelRegression().fit(X, [0, 1])
-    with pytest.raises(ValueError, match=r"kernel must be finite and >= 0, got -1\.0"):
+    with pytest.raises(ValueError, match=r"X must be finite and >= 0, got -1\.0"):
         KernelRegression("precomputed").fit(-np.eye(3), [0, 1, 1])
+    with pytest.raises(ValueError, match=r"kernel must be finite and >= 0, got -1\.0"):
+        KernelRegression(lambda A, B: -np.ones((3, 3))).fit(X, [0, 1, 1]).predict(X)
     with pytest.raises(ValueError, match="kernel must return a matrix of shape \\(3, 3\\), got \\(1, 3\\)"):
         KernelRegression(lambda A, B: np.ones((1, 3))).fit(X, [0, 1, 1]).predict(X)
 
@@ -465,6 +467,9 @@ def test_a_fit_that_fails_leaves_no_model_behind():
             model.fit(X[:, :2], y, -np.ones(20))
         with pytest.raises(NotFittedError):
             model.predict(X)
+        model.note_ = "mine"
+        model.fit(X, y)
+        assert model.note_ == "mine"  # not ours to delete
 
 
 def test_logarithms_are_those_of_the_probabilities():

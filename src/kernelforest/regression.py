@@ -34,6 +34,7 @@ from kernelforest.threads import read_threads
 
 Floats = NDArray[np.float64]
 
+_FITTED = ("_smoother", "path_", "bandwidth_", "classes_", "n_features_in_", "feature_names_in_")
 _MOST_LEFT_OUT = 5_000  # rows that judge a path; a fixed random choice of them if there are more
 
 
@@ -185,8 +186,8 @@ Judge = Callable[[Floats, Floats, NDArray[np.intp]], Mapping[str, float]]
 
 def _forget(model: Any) -> None:
     """Remove what an earlier fit left: a fit that fails leaves no model behind."""
-    for name in [name for name in vars(model) if name.endswith("_") or name == "_smoother"]:
-        delattr(model, name)
+    for stale in _FITTED:
+        vars(model).pop(stale, None)
 
 
 def _fit(
@@ -244,7 +245,7 @@ def _read_table(model: Any, X: Any, y: Any = None, *, reset: bool) -> Any:
     else:
         X = validate_data(model, X, **how)
     if precomputed:
-        check_similarities(X, X.shape)
+        check_similarities("X", X, X.shape)
         if reset and X.shape[0] != X.shape[1]:
             raise ValueError(f"X must be a square matrix of similarities if kernel='precomputed', got shape {X.shape}")
     return (X, y) if reset and isinstance(model, RegressorMixin) else X

@@ -73,7 +73,7 @@ class Smoother:
         if self.rows is None:
             return _below_one(points)
         if callable(self.kernel):
-            return _below_one(check_similarities(self.kernel(points, self.rows), (len(points), len(self.rows))))
+            return _below_one(check_similarities("kernel", self.kernel(points, self.rows), (len(points), len(self.rows))))
         away = _relative_distances(points * self.weights, self.rows, METRICS[self.kernel])
         return _scaled(away, self.kernel, self.bandwidth, out=away)
 
@@ -138,7 +138,7 @@ def choose_rows(n_rows: int, most: int) -> NDArray[np.intp]:
     return np.sort(np.random.default_rng(0).choice(n_rows, most, replace=False))
 
 
-def check_similarities(similar: Any, shape: tuple[int, int]) -> Any:
+def check_similarities(name: str, similar: Any, shape: tuple[int, int]) -> Any:
     """Check a matrix that a user's kernel returned, or that was precomputed; sparse ones become CSR, others arrays."""
     if np.shape(similar) != shape:
         raise ValueError(f"kernel must return a matrix of shape {shape}, got {np.shape(similar)}")
@@ -146,7 +146,7 @@ def check_similarities(similar: Any, shape: tuple[int, int]) -> Any:
     entries = similar.data if hasattr(similar, "tocsr") else similar
     wrong = ~((entries >= 0.0) & (entries < np.inf))
     if wrong.any():
-        raise ValueError(f"kernel must be finite and >= 0, got {entries[wrong].ravel()[0]}")
+        raise ValueError(f"{name} must be finite and >= 0, got {entries[wrong].ravel()[0]}")
     return similar
 
 
