@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import date, datetime
 from numbers import Number
 from typing import Any
 
@@ -15,7 +16,6 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
 from kernelforest.data import is_missing, unmasked
-from kernelforest.priors import as_label
 
 
 @dataclass(frozen=True, eq=False)
@@ -149,6 +149,25 @@ def read_class_weight(
     if not (np.isfinite(weights).all() and (weights > 0).all()):
         raise ValueError(f"class_weight must be finite and > 0 for every class, got {class_weight!r}")
     return np.asarray(weights, dtype=np.float64)
+
+
+def as_label(key: Any) -> Any:
+    """A date or duration of numpy, or a day, as that of Python, which pandas' are equal to; other labels as they are.
+
+    >>> as_label(np.datetime64("2026-01-02"))
+    datetime.datetime(2026, 1, 2, 0, 0)
+    """
+    if isinstance(key, date) and not isinstance(key, datetime):
+        return datetime(key.year, key.month, key.day)
+    return key.astype(f"{key.dtype.kind}8[us]").item() if isinstance(key, np.datetime64 | np.timedelta64) else key
+
+
+def class_number(label: Any, classes: Sequence[Any]) -> int:
+    """The number of a class that a user names."""
+    label = as_label(label)
+    if label not in classes:
+        raise ValueError(f"label must be one of {', '.join(map(repr, classes))}; got {label!r}")
+    return classes.index(label)
 
 
 def _one_each(name: str, values: Any) -> NDArray[Any]:

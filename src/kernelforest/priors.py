@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import date, datetime
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from kernelforest.labels import as_label
 
 Floats = NDArray[np.float64]
 MUCH = 2.0  # times as heavy: classes by the mean weight of their rows
@@ -91,17 +92,6 @@ def split_weights(weight: Floats | None, labels: NDArray[np.int32], n_classes: i
     if is_all:
         rest = counted.astype(np.float64)
     return (None if is_all and counted.all() else rest), by_class
-
-
-def as_label(key: Any) -> Any:
-    """A date or duration of numpy, or a day, as that of Python, which pandas' are equal to; other labels as they are.
-
-    >>> as_label(np.datetime64("2026-01-02"))
-    datetime.datetime(2026, 1, 2, 0, 0)
-    """
-    if isinstance(key, date) and not isinstance(key, datetime):
-        return datetime(key.year, key.month, key.day)
-    return key.astype(f"{key.dtype.kind}8[us]").item() if isinstance(key, np.datetime64 | np.timedelta64) else key
 
 
 def _read_shares(prior: Any, classes: NDArray[Any], shares: Floats) -> Floats:

@@ -17,8 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 from kernelforest.checks import check_whole
 from kernelforest.displays.canvas import BLUE, SKY, axes, plain
 from kernelforest.frames import as_table
-from kernelforest.labels import read_weights
-from kernelforest.priors import as_label
+from kernelforest.labels import class_number, read_weights
 from kernelforest.reliability import Reliability, read_probabilities, reliability
 
 Floats = NDArray[np.float64]
@@ -179,10 +178,8 @@ class RowsOfOneClass(NamedTuple):
             raise TypeError(
                 f"model must be a KernelForestClassifier, got {type(model).__name__}; use from_predictions for other models"
             )
-        classes, label = model.classes_.tolist(), as_label(label)
-        if label is not None and label not in classes:
-            raise ValueError(f"label must be one of {', '.join(map(repr, classes))}; got {label!r}")
-        number = len(classes) - 1 if label is None else classes.index(label)
+        classes = model.classes_.tolist()
+        number = len(classes) - 1 if label is None else class_number(label, classes)
         rows = model._out_of_bag()
         weight = rows.weights(model.forest_, model._population)
         seen = weight > 0

@@ -18,7 +18,7 @@ from kernelforest.compiling import announced_compiling
 from kernelforest.frames import as_table
 from kernelforest.kernel.points import read_point
 from kernelforest.kernel.training import Show, Training
-from kernelforest.priors import as_label
+from kernelforest.labels import class_number
 
 if TYPE_CHECKING:  # the methods of the kernel call this module
     from kernelforest.kernel.product import ForestKernel
@@ -198,11 +198,9 @@ def _target(training: Training, label: Any, shares: NDArray[np.float64]) -> int:
     """The column of a class that a user names, or else of the second of two, of the most probable of several."""
     if label is None:
         return int(shares.argmax()) if len(shares) > 2 else len(shares) - 1
-    classes = [] if training.classes is None else training.classes.tolist()
-    label = as_label(label)
-    if label not in classes:
-        raise ValueError(f"label must be one of {', '.join(map(repr, classes)) or 'none, of a regression'}; got {label!r}")
-    return classes.index(label)
+    if training.classes is None:
+        raise ValueError(f"label must be left out: the forest has no classes; got {label!r}")
+    return class_number(label, training.classes.tolist())
 
 
 def narrowest_features(kernel: ForestKernel, x0: Any) -> tuple[str, ...]:

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from kernelforest.frames import as_table
 from kernelforest.kernel import ForestKernel, read_kernel
-from kernelforest.priors import as_label
+from kernelforest.labels import as_label
 
 
 @dataclass(frozen=True, eq=False, repr=False)
