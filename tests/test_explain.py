@@ -198,6 +198,8 @@ def test_a_regression_explains_its_value():
     explanation = kernel_of(SQUARE, [1.5, 0.5, 2.5, 9.0]).explain(X0)
     assert explanation.estimate == 1.5
     assert explanation.n_agreeing == 0
+    with pytest.raises(ValueError, match="label must be left out: the forest has no classes; got 1"):
+        kernel_of(SQUARE, [1.5, 0.5, 2.5, 9.0]).explain(X0, label=1)
     assert str(explanation).startswith(
         "value = 1.5: 3 of 4 training rows hold 80 % of the weight, with values from 0.5 to 2.5; effective neighbours 3"
     )

@@ -272,11 +272,17 @@ def test_rows_that_every_tree_drew_get_the_class_shares():
 
 
 def test_weights_of_a_reliability_diagram_are_checked():
-    for weight in ([-1.0, 2.0], [np.nan, 2.0]):
-        with pytest.raises(ValueError, match="weight must be finite and >= 0"):
+    bad = [
+        ([-1.0, 2.0], "weight must be >= 0, got -1.0 at row 0"),
+        ([np.nan, 2.0], "weight must be finite, got nan at row 0"),
+        ([0.0, 0.0], "weight must have a positive entry, got zeros only"),
+        ([1.0, 1.0, 1.0], r"weight must have shape \(2,\), got \(3,\)"),
+    ]
+    for weight, message in bad:
+        with pytest.raises(ValueError, match=message):
             ReliabilityDisplay.from_predictions([0.2, 0.4], [0, 1], weight)
-    with pytest.raises(ValueError, match="weight must be above 0 in one row or more, got none of 2"):
-        ReliabilityDisplay.from_predictions([0.2, 0.4], [0, 1], [0.0, 0.0])
+        with pytest.raises(ValueError, match=message):
+            SharpnessDisplay.from_predictions([0.2, 0.4], weight=weight)
 
 
 DAYS = pd.Series(pd.Timestamp("2020-01-01") + pd.to_timedelta(np.arange(150) * 7 % 365, unit="D"))

@@ -60,10 +60,7 @@ class ReliabilityDisplay:
         >>> found.reliability.share.tolist()
         [0.2]
         """
-        found = reliability(p, hit, weight, bins)
-        if not len(found.p):
-            raise ValueError(f"weight must be above 0 in one row or more, got none of {np.size(hit)}")
-        return cls(found)
+        return cls(reliability(p, hit, read_weights(weight, np.size(p), "weight"), bins))
 
     def frame(self) -> Any:
         """One line per bin."""
