@@ -209,9 +209,10 @@ def test_a_kernel_that_is_one_everywhere_is_drawn_without_lines_or_warnings():
         (("a", "weight"), "one of a, b, c; got 'weight'"),
         (("a", 3), "number from 0 to 2 .*got 3"),
         (("a", True), "got True"),
-        (("a", "a"), "two different ones"),
-        (("a",), "two names or numbers"),
-        ("ab", "two names or numbers"),
+        (("a", "a"), "two different features"),
+        (("a",), "features must name two features"),
+        ("ab", "features must name two features"),
+        (3, "features must name two features, got 3"),
     ],
 )
 def test_features_that_are_not_two_of_the_table_are_named(kernel, x0, features, message):

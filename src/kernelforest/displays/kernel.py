@@ -16,7 +16,7 @@ from kernelforest.displays.scales import Scale
 from kernelforest.kernel import ForestKernel, read_kernel
 from kernelforest.kernel.explain import VotingPoints, check_mass, narrowest_features
 from kernelforest.kernel.grids import is_categorical
-from kernelforest.kernel.points import feature_number
+from kernelforest.kernel.points import feature_number, feature_pair
 from kernelforest.kernel.shape import DerivativeImportance, Derivatives, LevelSets, Profile
 
 _AREAS = (np.pi / 4, 1.0, 0.5, 1.0, 0.5)  # of the markers, in squares of their width
@@ -69,7 +69,7 @@ class VotingPointsDisplay:
         """
         check_mass(mass)
         training = read_kernel(kernel)
-        pair = _pair(training.names, _default_pair(kernel, x0) if features is None else features)
+        pair = feature_pair(training.names, _default_pair(kernel, x0) if features is None else features)
         points = kernel.voting_points(x0, aggregate=aggregate, fill=fill)
         silent = np.ones(kernel.n_rows, dtype=bool)
         silent[points.rows] = False
@@ -327,15 +327,6 @@ class LevelSetsDisplay:
 def _placed(scales: Sequence[Scale], numbers: NDArray[np.float64]) -> NDArray[np.float64]:
     """Columns of numbers as places on the axes."""
     return np.column_stack([scale.place(column) for scale, column in zip(scales, numbers.T, strict=True)])
-
-
-def _pair(names: tuple[str, ...], features: Any) -> tuple[int, int]:
-    if isinstance(features, str) or len(features) != 2:
-        raise ValueError(f"features must be two names or numbers, got {features!r}")
-    first, second = (feature_number(names, feature) for feature in features)
-    if first == second:
-        raise ValueError(f"features must be two different ones, got {features!r}")
-    return first, second
 
 
 def _default_pair(kernel: ForestKernel, x0: Any) -> tuple[Any, ...]:

@@ -74,3 +74,17 @@ def feature_number(names: Sequence[str], feature: Any) -> int:
         return int(feature)
     known = ", ".join(names[:8]) + (", ..." if len(names) > 8 else "")
     raise ValueError(f"feature must be a number from 0 to {len(names) - 1} or one of {known}; got {feature!r}")
+
+
+def feature_pair(names: Sequence[str], features: Any) -> tuple[int, int]:
+    """The columns of two features.
+
+    >>> feature_pair(("age", "height", "weight"), ("height", 0))
+    (1, 0)
+    """
+    if isinstance(features, str) or not hasattr(features, "__len__") or len(features) != 2:
+        raise ValueError(f"features must name two features, got {features!r}")
+    first, second = (feature_number(names, feature) for feature in features)
+    if first == second:
+        raise ValueError(f"features must name two different features, got {features!r}")
+    return first, second

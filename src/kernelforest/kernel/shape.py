@@ -20,7 +20,7 @@ from kernelforest.forest import Forest
 from kernelforest.frames import as_table
 from kernelforest.kernel.grids import STEP, changed_copies, is_categorical, numeric_feature, read_grid
 from kernelforest.kernel.memory import check_room
-from kernelforest.kernel.points import as_rows, read_point, read_rows
+from kernelforest.kernel.points import as_rows, feature_pair, read_point, read_rows
 from kernelforest.kernel.training import Training
 from kernelforest.smoothing import choose_rows
 from kernelforest.threads import blocks_of, run
@@ -199,12 +199,9 @@ def derivative_importance(
 
 def level_sets(training: Training, x0: Any, features: Sequence[int | str], grid: Any) -> LevelSets:
     """The kernel on a grid over two features."""
-    if isinstance(features, str) or not hasattr(features, "__len__") or len(features) != 2:
-        raise ValueError(f"features must name two features, got {features!r}")
+    pair = feature_pair(training.names, features)
     table, row = read_point(training, x0)
-    i, j = (numeric_feature(training, table, f) for f in features)
-    if i == j:
-        raise ValueError(f"features must name two different features, got {features!r}")
+    i, j = (numeric_feature(training, table, feature) for feature in pair)
     x, y = read_grid(training, grid, (i, j))
     if training.forest is not None:
         parts = training.forest.parts()
@@ -222,7 +219,7 @@ def path_matrix(training: Training, X: Any, Z: Any, decay: float) -> NDArray[np.
     """
     if training.forest is None:
         raise ValueError(_NO_NODES)
-    decay, (left, right) = _check_decay(decay), (training.leaves if W is None else training.route(W) for W in (X, Z))
+    decay, (left, right) = _check_decay(decay), (training.leaves if T is None else training.route(T) for T in (X, Z))
     shape = len(left), len(right)
     check_room(8 * shape[0] * shape[1], f"a path kernel of {shape[0]} x {shape[1]}", "ask for fewer rows at a time")
     out, tree, leaf = np.zeros(shape), 0, 0
