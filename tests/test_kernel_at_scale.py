@@ -191,9 +191,9 @@ def test_many_nearest_rows_are_sorted_as_few_are(monkeypatch, kind):
     kernel = KernelForestClassifier.untuned(7, leaf_size=30, random_state=0).fit(X, Y).kernel_  # many ties
     for rows in (None, NEW):
         for k in (1, 60, 199):
-            monkeypatch.setattr(product, "_FEW_NEAREST", 200)
+            monkeypatch.setattr("kernelforest.kernel.nearest._FEW", 200)
             few = kernel.nearest(rows, k, kind=kind)
-            monkeypatch.setattr(product, "_FEW_NEAREST", 0)
+            monkeypatch.setattr("kernelforest.kernel.nearest._FEW", 0)
             many = kernel.nearest(rows, k, kind=kind)
             assert all(np.array_equal(*both) for both in zip(few, many, strict=True))
 

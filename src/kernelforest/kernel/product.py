@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from functools import cache, cached_property, partial
-from hashlib import blake2b
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -22,13 +21,14 @@ from kernelforest.kernel import shape
 from kernelforest.kernel.explain import Explanation, VotingPoints, explain, voting_points
 from kernelforest.kernel.foreign import check_own_rows, training_from
 from kernelforest.kernel.grids import default_steps, read_steps
-from kernelforest.kernel.incidence import add_up, add_values, fill_silent_rows, form_opinions, in_blocks, members, multiply
+from kernelforest.kernel.incidence import add_values, fill_silent_rows, members, multiply
 from kernelforest.kernel.memory import check_room
-from kernelforest.kernel.plans import KINDS, Plan, make_plan
+from kernelforest.kernel.nearest import nearest_rows
+from kernelforest.kernel.operators import leaf_operator
+from kernelforest.kernel.plans import Plan, make_plan
 from kernelforest.kernel.training import Correction, Training
 from kernelforest.threads import blocks_of
 
-_FEW_NEAREST = 128  # found by keeping the best in order; more by sorting
 _KEPT = 256_000_000  # bytes of an index that is kept for the next call
 
 
@@ -90,7 +90,7 @@ class ForestKernel:
         if self._origin is None:
             return super().__reduce__()
         estimate = self._training.aggregate, self._training.fill, self._training.correct
-        return _made_again, (*self._origin, *estimate, _digest(self._training))
+        return _made_again, (*self._origin, *estimate, self._training.digest())
 
     def __repr__(self) -> str:
         estimate = f"aggregate={self._training.aggregate!r}, fill={self._training.fill!r}"
@@ -184,34 +184,8 @@ class ForestKernel:
         array([1. , 0.5, 0. ])
 
         """
-        leaves, training = self._leaves(X), self._training
-        even, index = training.factors / self.n_trees, self._index("all", False)
-
-        @cache
-        def rows_by_leaf() -> pairs.Index:
-            return index if X is None else members(training, None, None, leaves)
-
-        def multiplied(mine: NDArray[np.int32], by: pairs.Index, v: NDArray[np.float64]) -> NDArray[np.float64]:
-            if np.asarray(v).dtype.kind not in "fiub":
-                raise TypeError(f"a kernel multiplies real numbers, got {np.asarray(v).dtype}")
-            out = np.zeros((len(mine), v.shape[1]))
-            add_up(mine, form_opinions(even, by, False, v), out, np.zeros(len(mine)), training.threads)
-            return out
-
-        def times(v: NDArray[np.float64]) -> NDArray[np.float64]:
-            return multiplied(leaves, index, v)
-
-        def transposed(v: NDArray[np.float64]) -> NDArray[np.float64]:
-            return multiplied(training.leaves, rows_by_leaf(), v)
-
-        return LinearOperator(
-            (len(leaves), self.n_rows),
-            matvec=lambda v: times(v.reshape(-1, 1)),
-            rmatvec=lambda v: transposed(v.reshape(-1, 1)),
-            matmat=times,
-            rmatmat=transposed,
-            dtype=np.float64,
-        )
+        leaves = None if X is None else self._leaves(X)
+        return leaf_operator(self._training, self._index("all", False), leaves)
 
     def distance(self, X: Any = None, Z: Any = None, *, kind: str = "leaf") -> NDArray[np.float64]:
         """One minus the kernel, as a dense array: never negative, except for kind "inbag", which is not bounded by one.
@@ -265,25 +239,7 @@ class ForestKernel:
         check_whole("k", k, 1, self.n_rows - (X is None), "the number of other rows")
         if kind in ("oob", "path"):
             raise ValueError(f"kind={kind!r} has no nearest rows by tree counts; take them from matrix(kind={kind!r})")
-        plan = self._plan(X, None, kind)
-        n = plan.shape[0]
-        check_room(16 * n * k, f"{k:,} nearest rows of {n:,}", "ask for fewer rows at a time")
-        own = np.arange(n) if X is None else np.full(n, -1)
-        found, similar = np.empty((n, k), np.int64), np.empty((n, k))
-        look = pairs.nearest_rows if k <= _FEW_NEAREST else pairs.sorted_rows
-        for some in plan.query.blocks(self._training.leaves.shape[1]):
-            leaves, factors = plan.query.leaves(some), plan.factors_of(some)
-
-            def block(rows: slice, some: slice = some, leaves: Any = leaves, factors: Any = factors) -> None:
-                here = slice(some.start + rows.start, some.start + rows.stop)
-                mine = factors[rows] if len(factors) > 1 else factors
-                how = leaves[rows], mine, plan.index, plan.by_total, own[here], k
-                look(*how, found[here], similar[here], self.n_rows)
-
-            in_blocks(block, len(leaves), self._training.threads)
-        if KINDS[kind].bounded:
-            np.minimum(similar, 1.0, out=similar)  # sums of shares round to a little more
-        return found, similar
+        return nearest_rows(self._plan(X, None, kind), k, X is None)
 
     def effective_neighbours(
         self, X: Any = None, *, aggregate: str | None = None, fill: str | None = None
@@ -479,18 +435,7 @@ def _made_again(
         kernel = make(*arguments)
     except ValueError as error:
         raise ValueError(f"{changed} ({error})") from error
-    if _digest(kernel._training) != digest:
+    if kernel._training.digest() != digest:
         raise ValueError(changed)
     kernel.meant_estimate(aggregate, fill, correct)
     return kernel
-
-
-def _digest(training: Training) -> str | None:
-    """What tells leaves, draws, labels and weights from others; None of our own forests, which are pickled as they were."""
-    if training.forest is not None:
-        return None
-    draws = [] if training.draws is None else [training.draws()]
-    found = blake2b(digest_size=16)
-    for array in (training.leaves, training.values, training.row_weights, *draws):
-        found.update(np.ascontiguousarray(array).data)
-    return found.hexdigest()

@@ -219,7 +219,8 @@ def path_matrix(training: Training, X: Any, Z: Any, decay: float) -> NDArray[np.
     """
     if training.forest is None:
         raise ValueError(_NO_NODES)
-    decay, (left, right) = _check_decay(decay), (training.leaves if T is None else training.route(T) for T in (X, Z))
+    decay = _check_decay(decay)
+    left, right = (training.leaves if table is None else training.route(table) for table in (X, Z))
     shape = len(left), len(right)
     check_room(8 * shape[0] * shape[1], f"a path kernel of {shape[0]} x {shape[1]}", "ask for fewer rows at a time")
     out, tree, leaf = np.zeros(shape), 0, 0

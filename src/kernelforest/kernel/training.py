@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from hashlib import blake2b
 from typing import Any
 
 import numpy as np
@@ -125,6 +126,16 @@ class Training:
     def row_weights(self) -> NDArray[np.float64]:
         """What each row counts in a leaf, (n_rows,)."""
         return np.ones(len(self.leaves)) if self.weight is None else self.weight
+
+    def digest(self) -> str | None:
+        """What tells leaves, draws, labels and weights from others; None for our own: they are pickled themselves."""
+        if self.forest is not None:
+            return None
+        draws = [] if self.draws is None else [self.draws()]
+        found = blake2b(digest_size=16)
+        for array in (self.leaves, self.values, self.row_weights, *draws):
+            found.update(np.ascontiguousarray(array).data)
+        return found.hexdigest()
 
     def estimate(self, aggregate: str | None, fill: str | None) -> tuple[str, str]:
         """Check an estimate that is linear in the labels; what is not named is what the forest itself predicts with."""
