@@ -136,6 +136,12 @@ class ForestKernel:
         dtype : numpy.float64 or numpy.float32
             Of the entries; the latter takes a third less memory.
 
+        Examples
+        --------
+        >>> kernel = ForestKernel.from_model(([[0, 0], [0, 1], [1, 1]], lambda X: [[0, 1] for _ in X]), None)
+        >>> kernel.matrix([["new"]], dense=True)
+        array([[0.5, 1. , 0.5]])
+
         """
         _check_dtype(dtype)
         if kind == "path":
@@ -165,6 +171,12 @@ class ForestKernel:
         iterator of pairs
             Which rows they are, as a slice, and these rows of the kernel, a column for each training row.
 
+        Examples
+        --------
+        >>> kernel = ForestKernel.from_model(([[0, 0], [0, 1], [1, 1]], lambda X: [[0, 1] for _ in X]), None)
+        >>> [(rows.start, rows.stop, K.shape) for rows, K in kernel.blocks(size=2)]
+        [(0, 2, (2, 3)), (2, 3, (1, 3))]
+
         """
         check_whole("size", size, 1)
         _check_dtype(dtype)
@@ -174,8 +186,12 @@ class ForestKernel:
     def operator(self, X: Any = None) -> LinearOperator:
         """The kernel of kind "leaf" as a linear operator of scipy: `operator @ v` is `matrix(X) @ v` without the matrix.
 
-        It takes time and memory as rows times trees, so that eigenvectors or linear systems of large tables are within
-        reach; rows of K are those of X, or the training rows, columns are training rows.
+        Time and memory grow as rows times trees, so that eigenvectors or linear systems of large tables are within reach.
+
+        Parameters
+        ----------
+        X : table, optional
+            Rows of the kernel; the training rows if left out. Columns always are the training rows.
 
         Examples
         --------
@@ -191,7 +207,19 @@ class ForestKernel:
         """One minus the kernel, as a dense array: never negative, except for kind "inbag", which is not bounded by one.
 
         It is symmetric where the kernel is (see `KINDS`). Clustering and maps take kinds "leaf" and "path" as a precomputed
-        metric; of the others, a row may be at a distance from itself.
+        metric; with the other kinds, a row may be at a distance from itself.
+
+        Parameters
+        ----------
+        X, Z, kind
+            As in `matrix`; the decay of kind "path" is one half.
+
+        Examples
+        --------
+        >>> kernel = ForestKernel.from_model(([[0, 0], [0, 1], [1, 1]], lambda X: [[0, 1] for _ in X]), None)
+        >>> kernel.distance().tolist()
+        [[0.0, 0.5, 1.0], [0.5, 0.0, 0.5], [1.0, 0.5, 0.0]]
+
         """
         out: NDArray[np.float64] = self.matrix(X, Z, kind=kind, dense=True)
         np.subtract(1.0, out, out=out)
@@ -202,9 +230,25 @@ class ForestKernel:
     def weights(self, X: Any = None, *, aggregate: str | None = None, fill: str | None = None) -> csr_array:
         """Smoother weights W: before calibration and prior, `predict_proba` is W times the class indicators.
 
-        Without an aggregate and fill, those of the forest itself: its parameters, "mean" and "inbag" of a scikit-learn
-        forest, or "proximity" and "inbag" of any other. Rows are non-negative and sum to one. Votes have no such weights:
-        rounding the shares of a leaf is not linear in the labels.
+        No weight is negative, and the weights of a row sum to one.
+
+        Parameters
+        ----------
+        X : table, optional
+            Rows of the result; the training rows if left out. Columns are the training rows.
+        aggregate : "mean" or "proximity", optional
+            How trees are combined, as in `KernelForestClassifier`. If left out, as the forest itself does it: for a
+            `KernelForestClassifier` what was chosen, for a forest of scikit-learn "mean", for any other "proximity". A vote
+            has no such weights: rounding the shares of a leaf is not linear in the labels.
+        fill : "inbag", "all" or "oob", optional
+            Who is counted in a leaf. If left out, what was chosen, or "inbag".
+
+        Examples
+        --------
+        >>> kernel = ForestKernel.from_model(([[0, 0], [0, 1], [1, 1]], lambda X: [[0, 1] for _ in X]), None)
+        >>> kernel.weights([["new"]]).toarray()
+        array([[0.25, 0.5 , 0.25]])
+
         """
         aggregate, fill = self._training.estimate(aggregate, fill)
         factors, threads = self._training.factors[None], self._training.threads
@@ -213,12 +257,27 @@ class ForestKernel:
         return fill_silent_rows(W, self._training.row_weights)
 
     def average(
-        self, X: Any, values: ArrayLike | None = None, *, aggregate: str | None = None, fill: str | None = None
+        self, X: Any = None, values: ArrayLike | None = None, *, aggregate: str | None = None, fill: str | None = None
     ) -> NDArray[np.float64]:
-        """Weighted averages of any values of the training rows: W times values, without forming W."""
+        """Weighted averages of any values of the training rows: W times values, without forming W.
+
+        Parameters
+        ----------
+        X, aggregate, fill
+            As in `weights`.
+        values : array of shape (n_rows, ...), optional
+            A number, or several, for each training row. If left out, the labels: class shares, or means of a regression.
+
+        Examples
+        --------
+        >>> kernel = ForestKernel.from_model(([[0, 0], [0, 1], [1, 1]], lambda X: [[0, 1] for _ in X]), None)
+        >>> kernel.average([["new"]], [1.0, 2.0, 4.0])
+        array([2.25])
+
+        """
         if values is None and not self._training.values.shape[1]:
             raise ValueError("y_train was not given to from_model, so there is nothing to average: give values")
-        numbers = self._training.values if values is None else np.asarray(values, dtype=np.float64)
+        numbers = self._training.values if values is None else _read_values(values)
         if numbers.ndim == 0 or len(numbers) != self.n_rows:
             raise ValueError(f"values must have one row per training row ({self.n_rows}), got shape {numbers.shape}")
         aggregate, fill = self._training.estimate(aggregate, fill)
@@ -232,9 +291,28 @@ class ForestKernel:
         return out.reshape(query.n_rows, *numbers.shape[1:])
 
     def nearest(self, X: Any = None, k: int = 10, *, kind: str = "leaf") -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-        """The k most similar training rows of each row of X, and their similarities; without X, of each training row.
+        """The k most similar training rows of each row of X, and their similarities.
 
-        A training row is not its own neighbour. Fewer than k similar rows are filled up with -1 and 0.
+        Parameters
+        ----------
+        X : table, optional
+            Rows whose neighbours are sought; the training rows if left out, none of which is its own neighbour.
+        k : int
+            How many. Where fewer are similar at all, the rest is filled up with -1 and 0.
+        kind : str
+            As in `matrix`, but not "oob" or "path".
+
+        Returns
+        -------
+        pair of arrays of shape (n_rows, k)
+            Numbers of training rows, the most similar first, and their similarities.
+
+        Examples
+        --------
+        >>> kernel = ForestKernel.from_model(([[0, 0], [0, 1], [1, 1]], lambda X: [[0, 1] for _ in X]), None)
+        >>> kernel.nearest([["new"]], k=2)
+        (array([[1, 0]]), array([[1. , 0.5]]))
+
         """
         check_whole("k", k, 1, self.n_rows - (X is None), "the number of other rows")
         if kind in ("oob", "path"):
@@ -244,7 +322,20 @@ class ForestKernel:
     def effective_neighbours(
         self, X: Any = None, *, aggregate: str | None = None, fill: str | None = None
     ) -> NDArray[np.float64]:
-        """One over the sum of squared weights: how many equally weighted training rows a probability amounts to."""
+        """One over the sum of squared weights: how many equally weighted training rows a probability amounts to.
+
+        Parameters
+        ----------
+        X, aggregate, fill
+            As in `weights`.
+
+        Examples
+        --------
+        >>> kernel = ForestKernel.from_model(([[0, 0], [0, 1], [1, 1]], lambda X: [[0, 1] for _ in X]), None)
+        >>> kernel.effective_neighbours([["new"]]).round(2)
+        array([2.67])
+
+        """
         W = self.weights(X, aggregate=aggregate, fill=fill)
         return np.asarray(1.0 / W.power(2).sum(axis=1)).ravel()
 
@@ -286,6 +377,14 @@ class ForestKernel:
         mass : float
             Share of the weight that the heaviest rows should hold together.
 
+        Examples
+        --------
+        >>> from kernelforest.estimators import KernelForestClassifier
+        >>> X, y = [[0.0], [0.1], [0.9], [1.0]], ["a", "a", "b", "b"]
+        >>> model = KernelForestClassifier.untuned(50, bootstrap=False, random_state=0).fit(X, y)
+        >>> print(model.kernel_.explain([0.0], label="a"))
+        p(a) = 1.00: 2 of 4 training rows hold 80 % of the weight, 2 of them of class a; effective neighbours 2
+
         """
         meant = aggregate is None and fill is None
         return explain(self, x0, label, *self._training.estimate(aggregate, fill), meant, mass)
@@ -293,7 +392,21 @@ class ForestKernel:
     def faces(self, x0: Any) -> shape.Faces:
         """The leaf of one row in each tree as a box, lower < x_j <= upper, and its share in the kernel.
 
-        Of forests of this package only.
+        Only for forests of this package.
+
+        Parameters
+        ----------
+        x0 : row of numbers, or table of one row
+            The point.
+
+        Examples
+        --------
+        >>> from kernelforest.estimators import KernelForestClassifier
+        >>> model = KernelForestClassifier.untuned(50, bootstrap=False, random_state=0).fit([[0.0], [1.0]], [0, 1])
+        >>> found = model.kernel_.faces([0.0])
+        >>> found.lower.shape, bool((found.upper < 1.0).all())
+        ((1, 50), True)
+
         """
         return shape.faces(self._training, x0)
 
@@ -351,10 +464,23 @@ class ForestKernel:
     def derivative_importance(
         self, X: Any = None, h: ArrayLike | None = None, *, kind: str = "leaf", decay: float = 0.5
     ) -> shape.DerivativeImportance:
-        """Mean absolute derivative over the rows of X, both directions averaged, for every feature, with standard errors.
+        """Mean absolute derivative over rows, both directions averaged, for every feature, with standard errors.
 
-        Without X: over the training rows, or 1,000 of them drawn with a fixed seed. The other parameters are those of
-        `derivatives`; rows whose derivative is NaN do not count.
+        Parameters
+        ----------
+        X : table, optional
+            Rows to average over; those whose derivative is NaN do not count. If left out, the training rows, or 1,000 of
+            them drawn with a fixed seed.
+        h, kind, decay
+            As in `derivatives`.
+
+        Examples
+        --------
+        >>> from kernelforest.estimators import KernelForestClassifier
+        >>> model = KernelForestClassifier.untuned(50, bootstrap=False, random_state=0).fit([[0.0], [1.0], [2.0]], [0, 0, 1])
+        >>> model.kernel_.derivative_importance(h=2.0).mean
+        array([0.25])
+
         """
         steps = self._steps if h is None else read_steps(self._training, h)
         return shape.derivative_importance(self._training, X, steps, self._steps, kind, decay)
@@ -370,6 +496,15 @@ class ForestKernel:
             Numbers or names.
         grid : int or pair of arrays
             Values of the two features, ascending; or how many, evenly over the range of the training columns.
+
+        Examples
+        --------
+        >>> from kernelforest.estimators import KernelForestClassifier
+        >>> X, y = [[i, j] for i in range(3) for j in range(2)], [0, 0, 0, 0, 1, 1]
+        >>> model = KernelForestClassifier.untuned(50, max_features="all", bootstrap=False, random_state=0).fit(X, y)
+        >>> model.kernel_.level_sets([1, 0], (0, 1), grid=([0.0, 2.0], [0.0, 1.0])).k
+        array([[1., 1.],
+               [0., 0.]])
 
         """
         return shape.level_sets(self._training, x0, features, grid)
@@ -417,8 +552,19 @@ def read_kernel(kernel: Any) -> Training:
 
 
 def _check_dtype(dtype: Any) -> None:
-    if np.dtype(dtype) not in (np.float64, np.float32):
+    try:
+        is_known = np.dtype(dtype) in (np.float64, np.float32)
+    except TypeError:
+        is_known = False
+    if not is_known:
         raise ValueError(f"dtype must be float64 or float32, got {dtype!r}")
+
+
+def _read_values(values: ArrayLike) -> NDArray[np.float64]:
+    try:
+        return np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"values must be numbers, one or several per training row: {error}") from None
 
 
 def _made_again(
