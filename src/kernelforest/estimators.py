@@ -184,6 +184,9 @@ class KernelForestClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         """A classic random forest: mtry is the square root, leaves are pure, probabilities are means of leaf shares.
 
         Any parameter can still be given.
+
+        >>> KernelForestClassifier.untuned(100, max_features="third").leaf_size
+        1
         """
         return cls(n_estimators, **(UNTUNED | {"calibration": None} | parameters))
 
@@ -197,12 +200,11 @@ class KernelForestClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         y : array of shape (n_rows,)
             Class labels: text, numbers, booleans, or dates of numpy or pandas without time zone.
         sample_weight : array of shape (n_rows,), optional
-            What a row counts for when cuts are chosen, in the leaves and in scores. Rows are drawn alike whatever their
-            weight, and `leaf_size` counts draws. Those of weight zero are never drawn and count for nothing, but their
-            values are among those between which cuts are placed. If anything is tuned, what weights say about the shares of
-            classes (all, if they are the same for all rows of a class, as after thinning the frequent one; or much, if the
-            mean weights of classes differ by more than a factor of two) is heard as a `prior`: trees and leaves do without
-            it, and probabilities are moved.
+            What a row counts for when cuts are chosen, in the leaves and in scores. It is as likely to be drawn as any
+            other, and `leaf_size` counts draws. Rows of weight zero are never drawn and count for nothing, but cuts may
+            be placed at their values. If anything is tuned, and weights differ between classes only (as after thinning the
+            frequent one), or the mean weights of classes differ by more than a factor of two, that difference is heard as a
+            `prior`: trees and leaves do without it, and probabilities are moved.
         groups : array of shape (n_rows,), optional
             Rows that belong together: repeated measurements of a person, rows of one day. A tree draws a group as a whole
             or not at all, so that out-of-bag means: from groups the tree has not seen. If left out and anything is tuned,
@@ -258,8 +260,21 @@ class KernelForestClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
     def predict_proba(self, X: Any, aggregate: str | None = None, fill: str | None = None) -> NDArray[np.float64]:
         """Class probabilities, one column per class of `classes_`.
 
-        Without `aggregate` and `fill`, the estimate that was chosen, calibrated. With them, any estimate of the fitted
-        forest, not calibrated. Either refers to the `prior`.
+        Parameters
+        ----------
+        X : table of shape (n_rows, n_features)
+            Rows with the columns of training.
+        aggregate, fill : str, optional
+            Another estimate of the same forest, with the words of the parameters of these names. It is not calibrated. If
+            both are left out, the estimate that was chosen, calibrated. Either refers to the `prior`.
+
+        Examples
+        --------
+        >>> X, y = [[0.0], [0.1], [0.9], [1.0]], ["a", "a", "b", "b"]
+        >>> model = KernelForestClassifier.untuned(50, bootstrap=False, random_state=0).fit(X, y)
+        >>> model.predict_proba([[0.05]], aggregate="vote")
+        array([[1., 0.]])
+
         """
         check_is_fitted(self)
         meant = aggregate is None and fill is None
@@ -270,7 +285,7 @@ class KernelForestClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         return self._correction(proba, meant)
 
     def predict_log_proba(self, X: Any, aggregate: str | None = None, fill: str | None = None) -> NDArray[np.float64]:
-        """Logarithm of `predict_proba`; minus infinity where a probability is zero."""
+        """Logarithm of `predict_proba`, which has the same parameters; minus infinity where a probability is zero."""
         with np.errstate(divide="ignore"):
             return np.asarray(np.log(self.predict_proba(X, aggregate, fill)))
 
@@ -282,7 +297,7 @@ class KernelForestClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         return np.asarray(self.classes_[proba.argmax(axis=1)])
 
     def apply(self, X: Any) -> NDArray[np.int32]:
-        """Number of the leaf that each row reaches in each tree, (n_rows, n_trees); leaves of a tree count from 0."""
+        """Number of the leaf that each row reaches in each tree, (n_rows, n_trees); the leaves of a tree count from 0."""
         check_is_fitted(self)
         return self.forest_.leaves(self._matrix(X), self._threads())
 

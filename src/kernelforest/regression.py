@@ -100,7 +100,18 @@ class KernelRegression(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return cls("laplace", bandwidth=1.0, weights=naive_weights(S, W, mtry, M), **parameters)
 
     def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
-        """Keep the training rows; choose the bandwidth if it is "auto"."""
+        """Keep the training rows; choose the bandwidth if it is "auto".
+
+        Parameters
+        ----------
+        X : table of shape (n_rows, n_features)
+            Numbers, none missing; or a square matrix of similarities, if the kernel is "precomputed".
+        y : array of shape (n_rows,)
+            Class labels, or numbers for a `KernelRegressor`.
+        sample_weight : array of shape (n_rows,), optional
+            What a row counts for in averages and in scores, on top of its similarity.
+
+        """
         _forget(self)
         check_choice("scoring", self.scoring, SCORINGS)
         labels = read_labels(y)
@@ -161,7 +172,7 @@ class KernelRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         self.n_jobs = n_jobs
 
     def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
-        """Keep the training rows; choose the bandwidth if it is "auto"."""
+        """Keep the training rows; choose the bandwidth if it is "auto". Parameters are those of `KernelRegression.fit`."""
         _forget(self)
         rows, target = _read_table(self, X, y, reset=True)
         values = np.asarray(target, dtype=np.float64)[:, None]

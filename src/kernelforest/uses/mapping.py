@@ -38,7 +38,13 @@ class KernelMap:
         return f"KernelMap({n:,} rows, {k} directions, {self.shares.sum():.0%} of squared distances)"
 
     def transform(self, X: Any) -> NDArray[np.float64]:
-        """Points of the rows of X, (n_rows, n_components): a training row is where it is in `coordinates`."""
+        """Points of the rows of a table, (n_rows, n_components): a training row is where it is in `coordinates`.
+
+        >>> leaves = [[0, 0], [0, 0], [1, 1], [1, 1]]
+        >>> found = map_rows(ForestKernel.from_model((leaves, lambda X: [[0, 1] for _ in X]), None), n_components=1)
+        >>> abs(found.transform([["between"]])).round(3).tolist()
+        [[0.0]]
+        """
         out: NDArray[np.float64] = self.kernel.operator(X) @ self.axes - self.origin
         return out
 

@@ -31,7 +31,16 @@ class Outliers:
         return f"Outliers({(self.scores > 10.0).sum():,} of {len(self.scores):,} training rows above ten)"
 
     def transform(self, X: Any, labels: ArrayLike | None = None) -> NDArray[np.float64]:
-        """Scores of new rows, (n_rows,), in classes that are given, or else in the class where each is most usual."""
+        """How unusual new rows are, (n_rows,).
+
+        Parameters
+        ----------
+        X : table
+            New rows, with the columns of training.
+        labels : array of shape (n_rows,), optional
+            The class in which each row is looked at; if left out, that in which it is most usual.
+
+        """
         training = read_kernel(self.kernel)
         found = (_raw(self.kernel, X, self.kind) - self.middle) / self.spread
         if labels is None:
