@@ -704,9 +704,9 @@ def test_what_was_chosen_has_a_short_name():
     assert repr(model.calibration_) == "Chosen(method='venn-abers', scoring='log_loss', 0 candidates)"
 
 
-def test_pictures_of_tuning_refuse_a_pipeline():
+def test_pictures_refuse_a_pipeline():
     model = make_pipeline(StandardScaler(), KernelForestClassifier(60, random_state=0)).fit(X, Y)
-    for display in (BandwidthPathDisplay, SurfaceDisplay):
+    for display in (BandwidthPathDisplay, SurfaceDisplay, ReliabilityDisplay, SharpnessDisplay):
         with pytest.raises(TypeError, match="model must be a KernelForestClassifier, got Pipeline; of a pipeline give"):
             display.from_model(model)
 

@@ -23,15 +23,15 @@ NEAR_BYTES = 4_000_000  # of fills that rows walk through together: what caches 
 MOST_ENTRIES = 8_000_000  # of the sums of one path: 32 MB, for each way to grow that is tried
 
 
-def leaf_sizes(n_rows: int, most: int = 25) -> NDArray[np.int64]:
-    """About 25 leaf sizes from one to nine tenths of the rows, in equal ratios.
+def leaf_sizes(n_rows: int) -> NDArray[np.int64]:
+    """Up to 25 leaf sizes from one to nine tenths of the rows, in equal ratios.
 
     Half the rows would not do: of two leaves one is nearly always larger, so hardly a tree would stop at a single cut.
 
     >>> leaf_sizes(100).tolist()
     [1, 2, 3, 4, 5, 7, 8, 9, 11, 14, 17, 20, 24, 29, 35, 43, 51, 62, 75, 90]
     """
-    return np.unique(np.geomspace(1, max(1, 9 * n_rows // 10), most).round().astype(np.int64))
+    return np.unique(np.geomspace(1, max(1, 9 * n_rows // 10), 25).round().astype(np.int64))
 
 
 @dataclass(eq=False)

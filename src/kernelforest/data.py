@@ -205,7 +205,7 @@ def _tally(column: Any) -> dict[Any, int]:
     except TypeError as error:
         name = getattr(column, "name", "")
         raise TypeError(f"column {name!r} of X must hold text, numbers or dates if it is categorical: {error}") from None
-    return {level: count for level, count in counted.items() if not _refuses_itself(level)}
+    return {level: count for level, count in counted.items() if not _is_gap(level)}
 
 
 def _column_of_numbers(column: Any, number: int) -> NDArray[np.float64]:
@@ -280,7 +280,7 @@ def _kind_of_moments(column: Any) -> str:
 
 def _first(column: Any) -> Any:
     """The first value of a column that is not missing, or None."""
-    return next((v for v in column if not _refuses_itself(v)), None)
+    return next((v for v in column if not _is_gap(v)), None)
 
 
 def _zone(column: Any) -> Any:
@@ -329,10 +329,10 @@ def is_missing(values: NDArray[Any]) -> NDArray[np.bool_]:
         return np.asarray(np.isnat(values))
     if values.dtype.kind != "O":
         return np.zeros(values.shape, dtype=bool)
-    return np.array([_refuses_itself(v) for v in values.ravel()], dtype=bool).reshape(values.shape)
+    return np.array([_is_gap(v) for v in values.ravel()], dtype=bool).reshape(values.shape)
 
 
-def _refuses_itself(value: Any) -> bool:
+def _is_gap(value: Any) -> bool:
     if value is None:
         return True
     try:

@@ -163,8 +163,8 @@ def open_choices(wanted: Mapping[str, Any], rules: Rules, targets: Targets, n_fe
     return Open(**{name: values[name] if name in names else (fixed[name],) for name in values})
 
 
-def mtry_candidates(n_features: int, most: int = 7) -> tuple[int, ...]:
-    """Up to `most` numbers of features from one to all, in equal ratios, the square root among them.
+def mtry_candidates(n_features: int) -> tuple[int, ...]:
+    """Up to seven numbers of features from one to all, in equal ratios, the square root among them.
 
     Of more than 144 features, to twelve times their square root: more gains little, and costs in proportion.
 
@@ -173,7 +173,7 @@ def mtry_candidates(n_features: int, most: int = 7) -> tuple[int, ...]:
     >>> mtry_candidates(1000)
     (1, 3, 7, 19, 32, 141, 379)
     """
-    some = np.geomspace(1, min(n_features, int(12 * sqrt(n_features))), most).round().astype(int)
+    some = np.geomspace(1, min(n_features, int(12 * sqrt(n_features))), 7).round().astype(int)
     root = ceil(sqrt(n_features))
     some[np.abs(np.log(some / root)).argmin()] = root
     return tuple(int(m) for m in np.unique(some))

@@ -1,4 +1,4 @@
-"""What all pictures share: colours, words, and axes to draw on.
+"""What all pictures share: colours, words, axes to draw on, and a look at the model.
 
 Colours are those of Okabe and Ito, which the colour-blind can tell apart; shapes or brightness repeat what they say, for
 print without colour.
@@ -11,12 +11,23 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
+
+from kernelforest.estimators import KernelForestClassifier
 
 BLUE, ORANGE, SKY = "#0072B2", "#E69F00", "#56B4E9"
 COLOURS = (BLUE, ORANGE, "#009E73", "#CC79A7", SKY, "#D55E00", "#F0E442")
 MARKERS = ("o", "s", "^", "D", "v")
 PALE = "#888888"  # for what should not be compared with the rest
 BESIDE: dict[str, Any] = {"loc": "upper left", "bbox_to_anchor": (1.0, 1.0), "frameon": False}  # a legend, right of the axes
+
+
+def check_model(model: Any, otherwise: str = "") -> None:
+    """Refuse what is no fitted classifier of this package."""
+    check_is_fitted(model)
+    if not isinstance(model, KernelForestClassifier):
+        found = type(model).__name__
+        raise TypeError(f"model must be a KernelForestClassifier, got {found}; of a pipeline give the last step{otherwise}")
 
 
 def axes(ax: Any, size: tuple[float, float]) -> Any:

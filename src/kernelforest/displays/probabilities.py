@@ -12,10 +12,9 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils.validation import check_is_fitted
 
 from kernelforest.checks import check_whole
-from kernelforest.displays.canvas import BLUE, SKY, axes, plain
+from kernelforest.displays.canvas import BLUE, SKY, axes, check_model, plain
 from kernelforest.frames import as_table
 from kernelforest.labels import class_number, read_weights
 from kernelforest.reliability import Reliability, read_probabilities, reliability
@@ -170,11 +169,7 @@ class RowsOfOneClass(NamedTuple):
     @classmethod
     def of(cls, model: Any, label: Any) -> Self:
         """Those of a fitted model; with a prior, rows are weighed so that classes have its shares."""
-        check_is_fitted(model)
-        if not hasattr(model, "_out_of_bag"):
-            raise TypeError(
-                f"model must be a KernelForestClassifier, got {type(model).__name__}; use from_predictions for other models"
-            )
+        check_model(model, ", and use from_predictions for other models")
         classes = model.classes_.tolist()
         number = len(classes) - 1 if label is None else class_number(label, classes)
         rows = model._out_of_bag()

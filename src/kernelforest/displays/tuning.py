@@ -1,7 +1,7 @@
 """A classifier that was tuned enters; pictures of what was tried, and how it scored out-of-bag, leave.
 
-Ways to grow trees that were dropped early are drawn, but set apart:
-their scores are from fewer trees and rows, so they may look better or worse than they are.
+Ways to grow trees that were dropped early are drawn, but set apart: their scores are from fewer trees and rows, so they may
+look better or worse than they are.
 """
 
 from __future__ import annotations
@@ -13,9 +13,8 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils.validation import check_is_fitted
 
-from kernelforest.displays.canvas import BESIDE, ORANGE, PALE, SKY, panels, shades, spread, star
+from kernelforest.displays.canvas import BESIDE, ORANGE, PALE, SKY, check_model, panels, shades, spread, star
 from kernelforest.frames import as_table
 from kernelforest.growing import SPLITTERS
 from kernelforest.judging import ROWS_PER_TREE, Candidate
@@ -50,11 +49,7 @@ class Section:
     @classmethod
     def of(cls, model: Any, aggregate: str | None, fill: str | None) -> Self:
         """Those of a fitted model; by default of the aggregate and fill that were chosen."""
-        check_is_fitted(model)
-        if not hasattr(model, "blend_"):
-            raise TypeError(
-                f"model must be a KernelForestClassifier, got {type(model).__name__}; of a pipeline give the last step"
-            )
+        check_model(model)
         tuning = getattr(model, "tuning_", None)
         if tuning is None:
             raise ValueError(

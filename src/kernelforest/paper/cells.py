@@ -82,9 +82,9 @@ def gaps(records: Records, table: Table, columns: Sequence[str], n_theirs: int, 
     return found
 
 
-def outside(found: Sequence[Gap], errors: float = 2.0) -> list[Gap]:
-    """Those further away than that, the furthest first."""
-    return sorted((gap for gap in found if abs(gap.errors) > errors), key=lambda gap: -abs(gap.errors))
+def outside(found: Sequence[Gap]) -> list[Gap]:
+    """Those further away than 2 combined standard errors, the furthest first."""
+    return sorted((gap for gap in found if abs(gap.errors) > 2.0), key=lambda gap: -abs(gap.errors))
 
 
 def print_gaps(found: Sequence[Gap]) -> str:
