@@ -56,6 +56,7 @@ from kernelforest.regression import KernelRegression
 from kernelforest.reliability import reliability
 from kernelforest.scoring import mean_and_error
 from kernelforest.threads import in_threads
+from kernelforest.uses import prototypes
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(150, 3))
@@ -551,6 +552,13 @@ def test_columns_of_voting_points_keep_their_names_apart():
     points = small().fit(frame, Y).kernel_.voting_points(frame.iloc[[0]]).frame()
     assert list(points)[4:] == ["feature weight", "feature feature weight", "c"]
     np.testing.assert_array_equal(points["feature feature weight"], frame["weight"].iloc[points["row"]])
+
+
+def test_columns_of_prototypes_keep_their_names_apart():
+    frame = pd.DataFrame(X, columns=["feature row", "row", "c"])
+    found = prototypes(small().fit(frame, Y).kernel_)
+    assert list(found.frame())[4:] == ["feature row", "feature feature row", "c"]
+    np.testing.assert_array_equal(found.frame()["feature row"], found.typical[:, 0])
 
 
 def test_rows_of_weight_zero_are_in_no_bag():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 
@@ -13,3 +13,18 @@ def as_table(columns: Mapping[str, Any]) -> Any:
     except ImportError:
         return dict(columns)
     return pandas.DataFrame(columns)
+
+
+def beside(columns: Mapping[str, Any], names: Sequence[str], values: Iterable[Any]) -> dict[str, Any]:
+    """Columns of a result, and those of a user beside them; a name that is taken by the result gets a longer one.
+
+    >>> beside({"row": [7]}, ["row", "feature row"], [[1.5], [2.5]])
+    {'row': [7], 'feature feature row': [1.5], 'feature row': [2.5]}
+    """
+    out = dict(columns)
+    for name, column in zip(names, values, strict=True):
+        shown = name
+        while shown in columns or (shown != name and shown in names):
+            shown = f"feature {shown}"
+        out[shown] = column
+    return out

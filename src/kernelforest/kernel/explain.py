@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 
 from kernelforest._engine.pairs import Company, leave_each_out, tally_company, weigh_company
 from kernelforest.compiling import announced_compiling
-from kernelforest.frames import as_table
+from kernelforest.frames import as_table, beside
 from kernelforest.kernel.points import read_point
-from kernelforest.kernel.training import Show, Training
+from kernelforest.kernel.training import Show, Training, shown_columns
 from kernelforest.labels import class_number
 
 if TYPE_CHECKING:  # the methods of the kernel call this module
@@ -65,13 +65,7 @@ class VotingPoints:
     def frame(self) -> Any:
         """One line per row: a pandas data frame, or a dict of columns where pandas is not installed."""
         columns = {"row": self.rows, "weight": self.weight, "share": self.share, "label": _column(self.label)}
-        own = set(columns)
-        for j, (name, values) in enumerate(zip(self.names, self.features.T, strict=True)):
-            shown = name
-            while shown in own or (shown != name and shown in self.names):
-                shown = f"feature {shown}"
-            columns[shown] = values if self.show is None else self.show(j, values)
-        return as_table(columns)
+        return as_table(beside(columns, self.names, shown_columns(self.features, self.show)))
 
 
 @dataclass(frozen=True, repr=False, eq=False)

@@ -20,6 +20,11 @@ from kernelforest.kernel.queries import CutBack, Query, Send, at_all_sizes, rows
 Show = Callable[[int, NDArray[np.float64]], NDArray[Any]]  # numbers of a column as the user's table has them
 
 
+def shown_columns(matrix: NDArray[np.float64], show: Show | None) -> list[NDArray[Any]]:
+    """The columns of a matrix as the user's table has them."""
+    return [numbers if show is None else show(j, numbers) for j, numbers in enumerate(matrix.T)]
+
+
 @dataclass(frozen=True)
 class Correction:
     """What is done to averages after they are taken."""

@@ -14,10 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelforest.checks import check_whole
-from kernelforest.frames import as_table
+from kernelforest.frames import as_table, beside
 from kernelforest.kernel import ForestKernel, read_kernel
 from kernelforest.kernel.grids import is_categorical
-from kernelforest.kernel.training import Show
+from kernelforest.kernel.training import Show, shown_columns
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -43,10 +43,7 @@ class Prototypes:
     def frame(self) -> Any:
         """One line per prototype with what is typical there: a pandas data frame, or a dict of columns without pandas."""
         columns = {"label": self.label, "row": self.rows, "covered": self.covered, "share": self.share}
-        for j, name in enumerate(self.names):
-            shown = f"feature {name}" if name in columns else name
-            columns[shown] = self.typical[:, j] if self.show is None else self.show(j, self.typical[:, j])
-        return as_table(columns)
+        return as_table(beside(columns, self.names, shown_columns(self.typical, self.show)))
 
 
 def prototypes(kernel: ForestKernel, n: int = 3, k: int | None = None, *, kind: str = "leaf") -> Prototypes:
