@@ -120,6 +120,18 @@ def test_a_fit_that_fails_leaves_no_model():
         model.predict_proba(X)
 
 
+def test_a_fit_that_is_interrupted_leaves_no_model(monkeypatch):
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    model = small(calibration="sigmoid")
+    monkeypatch.setattr("kernelforest.estimators.fit_calibration", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(X, Y)
+    with pytest.raises(NotFittedError):
+        model.predict_proba(X)
+
+
 def test_a_class_with_prior_zero_never_has_a_probability():
     model = small(prior={0: 0.0, 1: 1.0}).fit(X, Y)
     np.testing.assert_array_equal(model.predict_proba(X), np.tile([0.0, 1.0], (150, 1)))

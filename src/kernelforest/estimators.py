@@ -367,7 +367,7 @@ class KernelForestClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         return stored._get_fitted_attr_html(doc_link)
 
     def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "forest_")
+        return hasattr(self, "calibration_")  # what fit makes last
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
