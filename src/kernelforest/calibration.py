@@ -40,7 +40,7 @@ from kernelforest.scoring import SCORINGS, effective_number, losses, mean_and_er
 
 METHODS = ("sigmoid", "beta", "isotonic", "venn-abers")  # from the stiffest to the most flexible
 SCALINGS = METHODS[:2]
-_ROUNDING = 1e-9  # a gain that is none
+_ROUNDING = 1e-9  # a smaller gain is none
 FEW_CLASSES = 10  # with more, there are fewer folds, and "auto" tries the sigmoid alone
 
 

@@ -15,7 +15,7 @@ from kernelforest._engine.layout import MISSING, Columns
 from kernelforest.binning import MERGED_CODES
 
 LABEL_FACTOR = 0x9E3779B97F4A7C15  # an odd number of 64 bits: the label's part of a key
-FEW_COPIES = 0.05  # of the rows; or contradicted, of the sets of rows that agree
+FEW_COPIES = 0.05  # share of the rows; or of the sets of equal rows, of those whose labels differ
 MANY_VALUES = 30  # of a column
 SOME_VALUES = 10
 NEIGHBOURS = 20  # more than the rows that are near copies of one another

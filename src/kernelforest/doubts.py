@@ -15,9 +15,11 @@ from kernelforest.scaling import FEW_ROWS
 from kernelforest.scoring import effective_number
 from kernelforest.tuning import MOST_TREES
 
-FEW_OUT, FEW_GROUPS = 18, 30  # trees that leave a row out, and groups, below which there is a warning, as below FEW_ROWS
-RARE_ROWS, RARE_GROUPS = 10, 3  # of a class, the same
-MANY_NEAR = 0.35  # of the rows, that have a near copy, twice what chance has: from here on there is a warning
+# there is a warning below so many
+FEW_OUT, FEW_GROUPS = 18, 30  # trees that leave a row out, and groups; of rows, FEW_ROWS
+RARE_ROWS, RARE_GROUPS = 10, 3  # rows, and groups, of a class
+# and above
+MANY_NEAR = 0.35  # as the share of rows that have a near copy: twice what chance brings
 
 
 def copies_as_groups(

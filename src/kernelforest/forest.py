@@ -50,8 +50,8 @@ class Forest:
     Structure and fill are separate: `nodes` know no labels. The in-bag fill comes with growing; the others are counted on
     first use, by sending the training rows down the trees.
 
-    Trees can be read at several leaf sizes at once. Then what a tree says about a row is the weighted sum of what the nodes
-    say in which the row ends under each of them.
+    Trees can be read at several leaf sizes at once: under each of them a row ends in another node, and what the tree says
+    about the row is the weighted sum of what these nodes say.
     """
 
     columns: Columns

@@ -74,7 +74,7 @@ class Judged(NamedTuple):
     losses: NDArray[np.float64]  # (kinds, leaf sizes, rows)
     scores: NDArray[np.float64]  # (kinds, leaf sizes)
     mass: NDArray[np.float64]  # (kinds, leaf sizes) what opinions about a row add up to, on average
-    n_rows: int  # scored: the first of the sample
+    n_rows: int  # that were scored: the first of the sample
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,17 +100,17 @@ class Judge:
         return Judged(way, kinds, sizes, losses, scores, mass, n_rows)
 
     def effective_rows(self, n_rows: int) -> float:
-        """How many independent rows the first so many amount to: fewer if they are weighted, or come in groups."""
+        """How many independent rows the first rows of the sample amount to: fewer if they are weighted, or in groups."""
         rows, groups = self.sample.rows[:n_rows], self.targets.groups
         labels, members = self.targets.labels[rows], None if groups is None else groups[rows]
         return effective_number(self.sample.weight[:n_rows], labels, members, self._stood_for(n_rows))
 
     def _stood_for(self, n_rows: int) -> float:
-        """Of how many rows the first so many are a sample."""
+        """How many rows the first rows of the sample stand for."""
         return float(np.count_nonzero(self.targets.weight) * n_rows / len(self.sample.rows))
 
     def score_of_shares(self, n_rows: int) -> float:
-        """What one scores on the first so many rows who knows the class shares only."""
+        """The score of the class shares alone, on the first rows of the sample."""
         labels, weight = self.targets.labels[self.sample.rows[:n_rows]], self.sample.weight[:n_rows]
         alike = np.broadcast_to(self.targets.shares, (n_rows, self.targets.n_classes))
         return float(np.average(losses(alike, labels, self.scoring), weights=weight))
@@ -143,9 +143,11 @@ class Weigher:
 
     @classmethod
     def of(cls, results: Sequence[Judged], judge: Judge) -> Weigher:
-        """For the log loss the unit is one; for the Brier score it is that of the best, as a variance.
+        """The units of a round.
 
-        Larger leaves are granted as much of GRANT as the best candidate leaves of what the class shares score.
+        A log loss is a log likelihood per row, so its unit is one. A Brier score counts by twice the best one, as squared
+        errors do by twice their variance. Larger leaves are granted GRANT times the share of noise: the best score over that
+        of the class shares alone.
         """
         n_rows, best = results[0].n_rows, min(float(r.scores.min()) for r in results)
         unit = 1.0 if judge.scoring == "log_loss" else 2.0 * best

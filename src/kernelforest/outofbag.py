@@ -27,7 +27,7 @@ class OutOfBag(NamedTuple):
     """Probabilities of the training rows from trees that did not draw them."""
 
     proba: NDArray[np.float64]  # (rows, classes)
-    n_trees: NDArray[np.int32]  # (rows,) behind each; none: it is the class shares
+    n_trees: NDArray[np.int32]  # (rows,) trees behind each; where there is none, probabilities are the class shares
 
     def weights(self, forest: Forest, population: Population) -> NDArray[np.float64]:
         """What rows count as a sample of the population that they refer to; nothing, if every tree drew them."""

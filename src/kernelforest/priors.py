@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from kernelforest.labels import as_label
 
 Floats = NDArray[np.float64]
-MUCH = 2.0  # times as heavy: classes by the mean weight of their rows
+MUCH = 2.0  # the heaviest class over the lightest, by the mean weight of their rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,7 +50,7 @@ def read_population(
 ) -> Population:
     """Check the prior of a user: None, "weighted", a dict, or one share per class.
 
-    `by_class` is what the rows of each class weigh in the population that is meant, but not in the shares.
+    `by_class` are mean weights of classes that `split_weights` has taken out: the shares lack them, the population does not.
 
     >>> sick = read_population({"sick": 0.01, "well": 0.99}, np.array(["sick", "well"]), np.array([0.5, 0.5]), None)
     >>> sick(np.array([[0.9, 0.1]])).round(3)
@@ -69,9 +69,10 @@ def read_population(
 
 
 def split_weights(weight: Floats | None, labels: NDArray[np.int32], n_classes: int) -> tuple[Floats | None, Floats | None]:
-    """Take out of the weights of rows what they say about the shares of classes, if that is all they say, or much.
+    """Separate what weights say about classes from what they say about single rows.
 
-    Returns what is left of the weights (None: nothing), and the mean weight of the rows of each class that counts, or None.
+    If they differ between classes only, or if the mean weights of classes differ much, each weight is divided by the mean of
+    its class. Returns the weights that are left (None if all are equal) and those means (None if nothing was separated).
 
     >>> split_weights(np.array([1.0, 1.0, 99.0, 99.0, 0.0]), np.array([1, 1, 0, 0, 0], np.int32), 2)
     (array([1., 1., 1., 1., 0.]), array([99.,  1.]))

@@ -166,7 +166,7 @@ def open_choices(wanted: Mapping[str, Any], rules: Rules, targets: Targets, n_fe
 def mtry_candidates(n_features: int) -> tuple[int, ...]:
     """Up to seven numbers of features from one to all, in equal ratios, the square root among them.
 
-    Of more than 144 features, to twelve times their square root: more gains little, and costs in proportion.
+    With more than 144 features, only up to twelve times their square root: more gains little, and costs in proportion.
 
     >>> mtry_candidates(50)
     (1, 2, 4, 8, 14, 26, 50)

@@ -53,7 +53,7 @@ class Limits(NamedTuple):
     """The rules of growth, resolved to numbers."""
 
     mtry: int
-    most_drawn: int  # features drawn for a node in the search of mtry that vary in it
+    most_drawn: int  # features drawn for a node at the most, until mtry of them vary in it
     leaf_size: int
     max_depth: int
     max_leaves: int

@@ -26,11 +26,11 @@ _COPIED = 1_024  # rows whose leaves are copied at once: they stay in fast memor
 
 
 class CutBack(NamedTuple):
-    """Trees that are read at a leaf size, and where their leaves end in it."""
+    """Trees that are read at some leaf size, and where each of their leaves lies under it."""
 
     trees: slice
-    leaves: slice  # their numbers as grown
-    ends: NDArray[np.int32]  # (n_leaves,) numbers in `Training.leaves`
+    leaves: slice  # numbers of their leaves, as they were grown
+    ends: NDArray[np.int32]  # (n_leaves,) numbers of the leaves in which they lie, as in `Training.leaves`
     weight: float
 
 
