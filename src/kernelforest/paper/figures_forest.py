@@ -196,10 +196,10 @@ def draw_nodes(records: Records, figure: Any) -> None:
 
 
 MOTIVATING = Experiment(
-    "motivating-histograms",
-    "Estimated probabilities of the motivating example",
-    "Section 1.1, figure 2d_hist",
-    (
+    name="motivating-histograms",
+    title="Estimated probabilities of the motivating example",
+    where="Section 1.1, figure 2d_hist",
+    claims=(
         Claim(
             "motivating-bayes-error",
             "both forests reach the Bayes error rate",
@@ -233,19 +233,19 @@ MOTIVATING = Experiment(
             judge_probability,
         ),
     ),
-    50,
-    3,
-    0.7,
-    one_motivating,
-    draw_motivating,
-    (7.0, 3.2),
-    table_motivating,
+    reps=50,
+    quick_reps=3,
+    minutes=0.7,
+    one=one_motivating,
+    draw=draw_motivating,
+    size=(7.0, 3.2),
+    tables=table_motivating,
 )
 VOTING = Experiment(
-    "voting-points",
-    "Training points that vote at one point",
-    "Section 1.1, figure 2d_points",
-    (
+    name="voting-points",
+    title="Training points that vote at one point",
+    where="Section 1.1, figure 2d_points",
+    claims=(
         Claim(
             "voting-right-side",
             "with mtry 30 the voting points lie where the probability is that of the target",
@@ -263,18 +263,18 @@ VOTING = Experiment(
             judge_both_sides,
         ),
     ),
-    20,
-    2,
-    0.3,
-    one_voting,
-    draw_voting,
-    (7.0, 4.4),
+    reps=20,
+    quick_reps=2,
+    minutes=0.3,
+    one=one_voting,
+    draw=draw_voting,
+    size=(7.0, 4.4),
 )
 NODES = Experiment(
-    "node-counts",
-    "Size of trees against mtry",
-    "Section 4.2, figure terminal_nodes",
-    (
+    name="node-counts",
+    title="Size of trees against mtry",
+    where="Section 4.2, figure terminal_nodes",
+    claims=(
         Claim(
             "node-counts-fall",
             "the number of tree nodes decreases with mtry",
@@ -292,11 +292,11 @@ NODES = Experiment(
             judge_terminal,
         ),
     ),
-    10,
-    2,
-    0.2,
-    one_nodes,
-    draw_nodes,
-    (5.0, 3.2),
+    reps=10,
+    quick_reps=2,
+    minutes=0.2,
+    one=one_nodes,
+    draw=draw_nodes,
+    size=(5.0, 3.2),
 )
 EXPERIMENTS = (MOTIVATING, VOTING, NODES, *SHAPES)

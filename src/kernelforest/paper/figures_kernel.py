@@ -268,10 +268,10 @@ def draw_circle(records: Records, figure: Any) -> None:
 
 
 WEIGHTS = Experiment(
-    "naive-weights",
-    "Weights of strong and weak variables in the naive forest",
-    "Section 4.2, figure naive_weights",
-    (
+    name="naive-weights",
+    title="Weights of strong and weak variables in the naive forest",
+    where="Section 4.2, figure naive_weights",
+    claims=(
         Claim(
             "naive-weights-monotone",
             "p_S is a strictly increasing and p_W a strictly decreasing function of mtry",
@@ -305,18 +305,18 @@ WEIGHTS = Experiment(
             judge_filter,
         ),
     ),
-    1,
-    1,
-    0.01,
-    one_naive_weights,
-    draw_naive_weights,
-    (7.0, 3.2),
+    reps=1,
+    quick_reps=1,
+    minutes=0.01,
+    one=one_naive_weights,
+    draw=draw_naive_weights,
+    size=(7.0, 3.2),
 )
 PROPOSITION = Experiment(
-    "proposition-1",
-    "The kernel of the naive forest and its approximations",
-    "Proposition 1 and its proof",
-    (
+    name="proposition-1",
+    title="The kernel of the naive forest and its approximations",
+    where="Proposition 1 and its proof",
+    claims=(
         Claim(
             "proposition-1",
             "K(0, x) is about exp(-log M (p_S sum of strong x + p_W sum of weak x))",
@@ -334,19 +334,19 @@ PROPOSITION = Experiment(
             judge_exact_sum,
         ),
     ),
-    1,
-    1,
-    0.3,
-    one_proposition,
-    draw_proposition,
-    (7.0, 3.0),
-    table_proposition,
+    reps=1,
+    quick_reps=1,
+    minutes=0.3,
+    one=one_proposition,
+    draw=draw_proposition,
+    size=(7.0, 3.0),
+    tables=table_proposition,
 )
 CIRCLE = Experiment(
-    "circle-kernels",
-    "Circle model with two Laplace kernels",
-    "Section 4.3, figure kernel_example",
-    (
+    name="circle-kernels",
+    title="Circle model with two Laplace kernels",
+    where="Section 4.3, figure kernel_example",
+    claims=(
         Claim(
             "circle-shape",
             "the kernel with the right shape estimates probabilities better",
@@ -372,11 +372,11 @@ CIRCLE = Experiment(
             judge_circle_error,
         ),
     ),
-    50,
-    6,
-    0.2,
-    one_circle,
-    draw_circle,
-    (8.0, 3.2),
+    reps=50,
+    quick_reps=6,
+    minutes=0.2,
+    one=one_circle,
+    draw=draw_circle,
+    size=(8.0, 3.2),
 )
 EXPERIMENTS = (WEIGHTS, PROPOSITION, CIRCLE)

@@ -243,10 +243,10 @@ def draw_derivatives(records: Records, figure: Any) -> None:
 
 
 KINKED = Experiment(
-    "kinked-logistic",
-    "Level sets of two kernels in the kinked logistic model",
-    "Section 5.1, figure kinked",
-    (
+    name="kinked-logistic",
+    title="Level sets of two kernels in the kinked logistic model",
+    where="Section 5.1, figure kinked",
+    claims=(
         Claim(
             "kinked-forest-adapts",
             "the forest's kernel is narrow along x1 at (-0.25, -0.25) and along x2 at (0.25, 0.25)",
@@ -273,19 +273,19 @@ KINKED = Experiment(
             judge_kinked_rmse,
         ),
     ),
-    200,
-    12,
-    2.0,
-    one_kinked,
-    draw_kinked,
-    (7.5, 5.0),
-    table_kinked,
+    reps=200,
+    quick_reps=12,
+    minutes=2.0,
+    one=one_kinked,
+    draw=draw_kinked,
+    size=(7.5, 5.0),
+    tables=table_kinked,
 )
 LOGISTIC = Experiment(
-    "logistic-2d",
-    "Level sets of two kernels in a logistic model with one noise variable",
-    "Section 5.2, figure logistic2d",
-    (
+    name="logistic-2d",
+    title="Level sets of two kernels in a logistic model with one noise variable",
+    where="Section 5.2, figure logistic2d",
+    claims=(
         Claim(
             "logistic-2d-strip",
             "the forest's kernel at the origin is a strip that is thin along x1",
@@ -303,18 +303,18 @@ LOGISTIC = Experiment(
             judge_logistic_random,
         ),
     ),
-    50,
-    16,
-    0.2,
-    one_logistic,
-    draw_logistic,
-    (7.5, 2.9),
+    reps=50,
+    quick_reps=16,
+    minutes=0.2,
+    one=one_logistic,
+    draw=draw_logistic,
+    size=(7.5, 2.9),
 )
 DERIVATIVES = Experiment(
-    "derivatives",
-    "Directional derivatives of the kernel in 22 dimensions",
-    "Section 5.2, figure derivative",
-    (
+    name="derivatives",
+    title="Directional derivatives of the kernel in 22 dimensions",
+    where="Section 5.2, figure derivative",
+    claims=(
         Claim(
             "derivatives-peaked",
             "the forest's kernel is peaked along signal and flat along noise, left and right",
@@ -348,11 +348,11 @@ DERIVATIVES = Experiment(
             judge_more_peaked,
         ),
     ),
-    50,
-    3,
-    0.8,
-    one_derivatives,
-    draw_derivatives,
-    (7.5, 3.4),
+    reps=50,
+    quick_reps=3,
+    minutes=0.8,
+    one=one_derivatives,
+    draw=draw_derivatives,
+    size=(7.5, 3.4),
 )
 EXPERIMENTS = (KINKED, LOGISTIC, DERIVATIVES, SPAM)

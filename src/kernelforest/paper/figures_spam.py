@@ -129,10 +129,10 @@ def draw_spam(records: Records, figure: Any) -> None:
 
 
 SPAM = Experiment(
-    "spam-junk",
-    "Derivatives of the kernel on spam with 50 permuted predictors",
-    "Section 5.3, figures spam_deriv and spam",
-    (
+    name="spam-junk",
+    title="Derivatives of the kernel on spam with 50 permuted predictors",
+    where="Section 5.3, figures spam_deriv and spam",
+    claims=(
         Claim(
             "spam-junk-falls",
             "the mean absolute derivative along junk falls with mtry",
@@ -159,10 +159,10 @@ SPAM = Experiment(
             judge_shrunken,
         ),
     ),
-    10,
-    2,
-    2.5,
-    one_spam,
-    draw_spam,
-    (9.0, 3.2),
+    reps=10,
+    quick_reps=2,
+    minutes=2.5,
+    one=one_spam,
+    draw=draw_spam,
+    size=(9.0, 3.2),
 )
