@@ -258,7 +258,7 @@ def test_prototypes_need_no_table_and_stand_infinities():
     table = [[1.0], [np.inf], [np.inf], [-np.inf], [2.0]]
     endless = prototypes(ForestKernel.from_model((leaves, lambda X: leaves), table), n=2, k=2)
     assert endless.typical.ravel().tolist() == [np.inf, -np.inf]
-    with pytest.raises(ValueError, match="prototypes are among several rows"):
+    with pytest.raises(ValueError, match="prototypes need two training rows or more, got one"):
         prototypes(ForestKernel.from_model(([[0]], lambda X: [[0]]), None))
 
 

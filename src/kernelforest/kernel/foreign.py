@@ -191,7 +191,7 @@ def _is_everything(rows: Any) -> bool:
 
 
 def _no_table(rows: Any = slice(None)) -> NDArray[np.float64]:
-    raise ValueError("X_train was not given, so the features of the training rows are not known")
+    raise ValueError("X_train was not given, so the features of the training rows are not known: give it to from_model")
 
 
 def _no_dense_table(rows: Any = slice(None)) -> NDArray[np.float64]:

@@ -316,7 +316,7 @@ class ForestKernel:
         """
         check_whole("k", k, 1, self.n_rows - (X is None), "the number of other rows")
         if kind in ("oob", "path"):
-            raise ValueError(f"kind={kind!r} has no nearest rows by tree counts; take them from matrix(kind={kind!r})")
+            raise ValueError(f"kind={kind!r} has no nearest rows here, being no sum over leaves: sort matrix(kind={kind!r})")
         return nearest_rows(self._plan(X, None, kind), k, X is None)
 
     def effective_neighbours(

@@ -72,7 +72,7 @@ def prototypes(kernel: ForestKernel, n: int = 3, k: int | None = None, *, kind: 
     training = read_kernel(kernel)
     check_whole("n", n, 1)
     if kernel.n_rows < 2:
-        raise ValueError("prototypes are among several rows, the kernel has one")
+        raise ValueError("prototypes need two training rows or more, got one")
     k = min(max(10, isqrt(kernel.n_rows)), kernel.n_rows - 1) if k is None else k
     near, similar = kernel.nearest(k=k, kind=kind)
     own = training.class_numbers
