@@ -190,6 +190,10 @@ def test_level_sets_have_the_first_feature_along_the_horizontal_axis():
     x, y = np.arange(5.0), np.arange(3.0)
     sets = LevelSets(x, y, np.repeat((x > 2) * 1.0, 3).reshape(5, 3), np.array([3.0, 1.0]), ("age", "height"))
     ax = LevelSetsDisplay(sets).plot(levels=[0.0, 0.5, 1.0]).ax_
+    with pytest.raises(ValueError, match=r"levels must be an integer >= 1, got 2\.5"):
+        LevelSetsDisplay(sets).plot(levels=2.5)
+    four = [LevelSetsDisplay(sets).plot(levels=n).ax_.collections[0].levels for n in (4, np.int64(4))]
+    np.testing.assert_array_equal(*four)
     assert (ax.get_xlabel(), ax.get_ylabel()) == ("age", "height")
     line = next(drawn for drawn in ax.collections if drawn.get_facecolor().size == 0 or not drawn.filled)
     half = line.get_paths()[1].vertices

@@ -217,6 +217,8 @@ def test_the_narrowest_feature_is_the_one_that_decides_in_whatever_unit():
 
 def test_the_table_of_an_explanation_has_the_most_influential_rows_first():
     table = kernel_of(SQUARE, [1, 0, 1, 0]).explain(X0).frame(2)
+    with pytest.raises(ValueError, match="most must be an integer >= 0, got -1"):
+        kernel_of(SQUARE, [1, 0, 1, 0]).explain(X0).frame(-1)
     assert table.columns.tolist() == ["row", "label", "weight", "share", "influence"]
     assert table["row"].tolist() == [0, 1]
     assert table["influence"].tolist() == [-0.25, 0.25]

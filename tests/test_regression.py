@@ -434,6 +434,7 @@ def test_a_model_can_be_cloned_and_pickled():
         ({"weights": [1.0]}, "weights must be None, 'scale' or 2 finite numbers >= 0, one per feature, got shape \\(1,\\)"),
         ({"weights": [1.0, -2.0]}, "got -2.0"),
         ({"weights": "sd"}, "got 'sd'"),
+        ({"weights": [1.0, "a"]}, "one per feature, got \\[1.0, 'a'\\]"),
         ({"scoring": "error"}, "scoring must be one of \\['log_loss', 'brier'\\], got 'error'"),
         ({"kernel": "precomputed"}, "X must be a square matrix of similarities"),
         ({"kernel": near, "bandwidth": 2.0}, "bandwidth must be 'auto' unless kernel is 'laplace' or 'gaussian', got 2.0"),

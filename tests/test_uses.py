@@ -120,6 +120,8 @@ def loops_outliers(K, own, n_classes):
 
 def test_pictures_of_maps():
     X, y = drawn(80, 0, 3)
+    with pytest.raises(ValueError, match="n_prototypes must be an integer >= 0, got -1"):
+        MapDisplay.from_kernel(own_kernel(X, y), n_prototypes=-1)
     shown = MapDisplay.from_kernel(own_kernel(X, np.array(["one", "$two$", "3"])[y]), n_prototypes=2).plot()
     assert 3 < len(shown.stars) <= 6
     assert [t.get_text() for t in shown.ax_.get_legend().get_texts()] == [

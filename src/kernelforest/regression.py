@@ -283,7 +283,10 @@ def _read_feature_weights(weights: Any, rows: Floats, mass: Floats) -> Floats:
         spread = np.sqrt(np.average((rows - np.average(rows, axis=0, weights=mass)) ** 2, axis=0, weights=mass))
         factors = np.divide(1.0, spread, out=np.zeros_like(spread), where=np.ptp(rows, axis=0) > 0)
         return np.asarray(np.minimum(np.ldexp(factors, -powers), np.finfo(np.float64).max))
-    factors = np.array(weights, dtype=np.float64)
+    try:
+        factors = np.array(weights, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise ValueError(f"{law}, got {weights!r}") from None
     if factors.shape != (rows.shape[1],):
         raise ValueError(f"{law}, got shape {factors.shape}")
     wrong = ~((factors >= 0.0) & (factors < np.inf))

@@ -309,7 +309,7 @@ class LevelSetsDisplay:
         scales = self.scales or (Scale(self.sets.names[0]), Scale(self.sets.names[1]))
         x, y = (scale.place(numbers) for scale, numbers in zip(scales, (self.sets.x, self.sets.y), strict=True))
         k = self.sets.k.T  # matplotlib has y along the rows
-        steps = np.linspace(0.0, 1.0, levels + 1) if isinstance(levels, int) else levels
+        steps = levels if np.ndim(levels) else np.linspace(0.0, 1.0, check_whole("levels", levels, 1) + 1)
         filled = ax.contourf(x, y, k, **({"levels": steps, "cmap": "cividis"} | kw))
         if k.min() < k.max():  # lines are not for a kernel that is the same everywhere
             ax.contour(x, y, k, levels=filled.levels, colors="white", linewidths=0.5)

@@ -8,6 +8,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from kernelforest.checks import check_whole
 from kernelforest.displays.canvas import BESIDE, BLUE, COLOURS, MARKERS, axes, plain, star
 from kernelforest.kernel import ForestKernel, read_kernel
 from kernelforest.uses import KernelMap, map_rows, prototypes
@@ -37,6 +38,7 @@ class MapDisplay:
 
         """
         training = read_kernel(kernel)
+        check_whole("n_prototypes", n_prototypes, 0)
         classes = () if training.classes is None else tuple(training.classes.tolist())
         rows = prototypes(kernel, n_prototypes).rows if classes and n_prototypes else np.empty(0, np.intp)
         label = np.full(kernel.n_rows, None)

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelforest._engine.pairs import Company, leave_each_out, tally_company, weigh_company
+from kernelforest.checks import check_whole
 from kernelforest.compiling import announced_compiling
 from kernelforest.frames import as_table, beside
 from kernelforest.kernel.points import read_point
@@ -93,11 +94,13 @@ class Explanation:
         return sum(label == self.target for label in self.points.label[: self.n_heaviest].tolist()) if self.classes else 0
 
     def frame(self, most: int | None = None) -> Any:
-        """The rows by their influence, largest first: row, label, weight, share of trees, influence.
+        """The rows by their influence, largest first: row, label, weight, share of trees, influence; at most so many.
 
         Influence is how much the estimate changes when the row is taken out of the leaves. The trees stay as they are: this
         is exact for the average that was computed, and does not say what another forest, grown without the row, would say.
         """
+        if most is not None:
+            check_whole("most", most, 0)
         order = np.argsort(-np.abs(self.influence), kind="stable")[:most]
         return as_table(
             {
