@@ -66,10 +66,10 @@ def warn_if_noisy(targets: Targets, classes: NDArray[Any], n_trees: int, share_l
         enough = max(100, ceil(2 * FEW_OUT / share_left_out))
         more = "" if enough > 2 * MOST_TREES else f"{enough} or more"
         less = "" if share_left_out > 0.3 else "a smaller max_samples"
+        which, counted = (" among those that decide", MOST_TREES) if n_trees > used else ("", n_trees)
         notify(
-            f"n_estimators={n_trees} leaves a row about {used * share_left_out:.0f} out-of-bag trees"
-            f"{' among those that decide' if n_trees > used else ''}, too few to choose by: "
-            f"use {' or '.join(filter(None, (more, less)))}, or fix max_features, leaf_size, aggregate and fill",
+            f"n_estimators={n_trees} leaves a row about {counted * share_left_out:.0f} out-of-bag trees{which}, too few to "
+            f"choose by: use {' or '.join(filter(None, (more, less)))}, or fix max_features, leaf_size, aggregate and fill",
             TuningWarning,
         )
     labels = targets.labels[rows]

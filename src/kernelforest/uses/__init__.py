@@ -1,7 +1,7 @@
 """What a kernel is good for besides probabilities: a map of the rows, outliers, prototypes, missing values.
 
-Each begins with a `ForestKernel`, of our forest or of any other, works on new rows as on training rows, and never holds more
-than a block of the kernel.
+Each begins with a `ForestKernel`, of our forest or of any other, and never holds more than a block of the kernel. All but
+prototypes work on new rows, too.
 """
 
 from kernelforest.uses.imputing import impute
