@@ -10,7 +10,6 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from datetime import UTC, date, timedelta
 from numbers import Number
 from typing import Any
 
@@ -18,6 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import check_array
 
+from kernelforest.gaps import first_value, is_gap, is_missing, unmasked
+from kernelforest.moments import as_moments, from_microseconds, kind_of_moments, microseconds, zone_of
 from kernelforest.notices import notify
 
 MOST_LEVELS = 65_535
@@ -63,8 +64,8 @@ class Schema:
 
     def _check_moments(self, column: Any, j: int) -> None:
         """Refuse durations where training had dates, or numbers where it had either: they would be read as microseconds."""
-        kind, known = _kind_of_moments(column), self.moments.get(j, "")
-        if kind != known and (kind or isinstance(_first(column), Number)):  # text is refused as such
+        kind, known = kind_of_moments(column), self.moments.get(j, "")
+        if kind != known and (kind or isinstance(first_value(column), Number)):  # text is refused as such
             words = {"M": "dates", "m": "durations", "": "numbers"}
             name = getattr(column, "name", j)
             raise ValueError(f"column {name!r} of X must hold {words[known]}, as in training, got {words[kind]}")
@@ -78,14 +79,11 @@ class Schema:
         >>> schema.shown(0, np.array([1.0, np.nan])).tolist()
         ['b', None]
         """
-        gaps = np.isnan(numbers)
         if column in self.levels:
             names = np.append(self.levels[column], [None])
-            return np.asarray(names[np.where(gaps, -1, numbers).astype(np.int64)])
+            return np.asarray(names[np.where(np.isnan(numbers), -1, numbers).astype(np.int64)])
         if column in self.moments:
-            microseconds = np.where(gaps, 0.0, numbers).astype(np.int64).astype(f"{self.moments[column]}8[us]")
-            dates = np.where(gaps, np.array("NaT", microseconds.dtype), microseconds)
-            return _in_zone(dates, self.zones[column]) if column in self.zones else dates
+            return from_microseconds(numbers, self.moments[column], self.zones.get(column))
         return numbers
 
 
@@ -112,7 +110,7 @@ def read_schema(X: Any, categorical_features: Any = "from_dtype") -> Schema:
     if not chosen and not moments:
         return Schema({})
     columns = _columns(X)
-    zones = {j: zone for j in moments if (zone := _zone(columns[j])) is not None}
+    zones = {j: zone for j in moments if (zone := zone_of(columns[j])) is not None}
     return Schema({j: _levels(_tally(columns[j])) for j in chosen}, moments, zones)
 
 
@@ -128,17 +126,6 @@ def _check_container(X: Any) -> None:
         raise ValueError(f"X must have at least one column, got shape {X.shape}")
     if is_frame(X) and any(str(kind).startswith("Sparse") for kind in X.dtypes):
         raise TypeError("X must be dense, got sparse columns; call X.sparse.to_dense() if it fits in memory")
-
-
-def unmasked(X: Any) -> Any:
-    """The values of a masked array, those that are masked as missing."""
-    if not np.ma.isMaskedArray(X):
-        return X
-    if X.dtype.kind in "fiub":
-        return np.ma.filled(X.astype(np.float64), np.nan)
-    filled = np.ma.getdata(X).astype(object)
-    filled[np.ma.getmaskarray(X)] = None
-    return filled
 
 
 def _unpacked(X: Any) -> Any:
@@ -205,7 +192,7 @@ def _tally(column: Any) -> dict[Any, int]:
     except TypeError as error:
         name = getattr(column, "name", "")
         raise TypeError(f"column {name!r} of X must hold text, numbers or dates if it is categorical: {error}") from None
-    return {level: count for level, count in counted.items() if not _is_gap(level)}
+    return {level: count for level, count in counted.items() if not is_gap(level)}
 
 
 def _column_of_numbers(column: Any, number: int) -> NDArray[np.float64]:
@@ -214,15 +201,14 @@ def _column_of_numbers(column: Any, number: int) -> NDArray[np.float64]:
     values = column.to_numpy() if hasattr(column, "to_numpy") else np.asarray(column)
     if values.dtype.kind in _TEXT_KINDS:
         gaps = is_missing(values)
-        moments = _moments(values[~gaps])
+        moments = as_moments(values[~gaps])
         if moments is None:
             values = np.where(gaps, np.nan, values)
         else:
             values = np.full(values.shape, "NaT", moments.dtype)
             values[~gaps] = moments
     if values.dtype.kind in "mM":
-        microseconds = values.astype(f"{values.dtype.kind}8[us]").astype(np.int64)  # whatever the unit of the table
-        return np.where(np.isnat(values), np.nan, microseconds.astype(np.float64))
+        return microseconds(values)
     name = getattr(column, "name", number)
     if values.dtype.kind == "c":
         raise ValueError(f"column {name!r} of X must hold real numbers, got dtype {values.dtype}")
@@ -235,69 +221,17 @@ def _column_of_numbers(column: Any, number: int) -> NDArray[np.float64]:
     )
 
 
-def _moments(values: NDArray[Any]) -> NDArray[Any] | None:
-    """Dates, periods or durations that come as objects, as those of numpy; None if they are something else.
-
-    >>> _moments(np.array([date(2026, 1, 2)], dtype=object))
-    array(['2026-01-02T00:00:00.000000'], dtype='datetime64[us]')
-    """
-    if not len(values):
-        return None
-    if all(isinstance(v, timedelta | np.timedelta64) for v in values):
-        return np.array([np.timedelta64(v, "us") for v in values])
-    if not all(isinstance(v, date | np.datetime64) or hasattr(v, "to_timestamp") for v in values):
-        return None
-    starts = [v.to_timestamp() if hasattr(v, "to_timestamp") else v for v in values]  # of periods
-    zones = [getattr(v, "tzinfo", None) is not None for v in starts]
-    plain = [v.astimezone(UTC).replace(tzinfo=None) if zone else v for v, zone in zip(starts, zones, strict=True)]
-    return np.array([np.datetime64(v, "us") for v in plain])
-
-
 def _kinds_of_moments(X: Any) -> list[str]:
     """Which columns of a table hold dates (M) or durations (m), by their types or first values."""
     if is_frame(X):
-        return [_kind_of_moments(X[c]) for c in X.columns]
+        return [kind_of_moments(X[c]) for c in X.columns]
     try:
         table = np.asarray(X, dtype=object) if isinstance(X, list | tuple) else X
     except ValueError:  # rows of different lengths
         return []
     if not isinstance(table, np.ndarray) or table.ndim not in (1, 2) or table.dtype.kind not in "mMO":
         return []
-    return [_kind_of_moments(column) for column in np.atleast_2d(table.T)]  # one dimension is refused when it is read
-
-
-def _kind_of_moments(column: Any) -> str:
-    """Whether a column holds dates (M), durations (m) or neither, by its type or by its first value."""
-    kind = str(column.dtype).lower()
-    if kind.startswith(("timedelta", "duration")):
-        return "m"
-    if kind.startswith(("date", "timestamp", "period")):
-        return "M"
-    first = _first(column) if kind == "object" else None
-    found = None if first is None else _moments(np.array([first], dtype=object))
-    return "" if found is None else found.dtype.kind
-
-
-def _first(column: Any) -> Any:
-    """The first value of a column that is not missing, or None."""
-    return next((v for v in column if not _is_gap(v)), None)
-
-
-def _zone(column: Any) -> Any:
-    """The time zone of a column of dates, as pandas, Arrow, polars or the first of several objects name it."""
-    kind = getattr(column.dtype, "pyarrow_dtype", column.dtype)
-    if str(kind).lower() == "object":
-        return getattr(_first(column), "tzinfo", None)
-    return getattr(kind, "tz", None) or getattr(kind, "time_zone", None)
-
-
-def _in_zone(dates: NDArray[Any], zone: Any) -> Any:
-    """Dates of UTC as pandas' of a time zone, or as they are where pandas is not installed."""
-    try:
-        import pandas
-    except ImportError:
-        return dates
-    return pandas.DatetimeIndex(dates, tz="UTC").tz_convert(zone).array
+    return [kind_of_moments(column) for column in np.atleast_2d(table.T)]  # one dimension is refused when it is read
 
 
 def _levels(counts: Mapping[Any, int]) -> NDArray[Any]:
@@ -319,26 +253,6 @@ def _places(column: Any, levels: NDArray[Any]) -> NDArray[np.float64]:
         known = [place.get(v, np.nan) for v in column.cat.categories.tolist()]
         return np.asarray(np.array([*known, np.nan])[column.cat.codes.to_numpy()])  # the code of a missing value is -1
     return np.array([place.get(v, np.nan) for v in _values(column)])
-
-
-def is_missing(values: NDArray[Any]) -> NDArray[np.bool_]:
-    """None, NaN, NaT and pandas' NA: whatever is not equal to itself, or refuses to say."""
-    if values.dtype.kind == "f":
-        return np.asarray(np.isnan(values))
-    if values.dtype.kind in "mM":
-        return np.asarray(np.isnat(values))
-    if values.dtype.kind != "O":
-        return np.zeros(values.shape, dtype=bool)
-    return np.array([_is_gap(v) for v in values.ravel()], dtype=bool).reshape(values.shape)
-
-
-def _is_gap(value: Any) -> bool:
-    if value is None:
-        return True
-    try:
-        return bool(value != value)
-    except (TypeError, ValueError):
-        return type(value).__name__ == "NAType"
 
 
 def _categorical_columns(X: Any, names: Sequence[str], chosen: Any) -> list[int]:

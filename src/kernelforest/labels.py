@@ -15,7 +15,7 @@ from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
-from kernelforest.data import is_missing, unmasked
+from kernelforest.gaps import is_missing, unmasked
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelforest.data import is_frame, is_missing, unmasked
+from kernelforest.data import is_frame
+from kernelforest.gaps import is_missing, unmasked
 from kernelforest.kernel import ForestKernel, read_kernel
 from kernelforest.kernel.grids import is_categorical
 from kernelforest.kernel.points import read_rows
