@@ -388,6 +388,15 @@ def test_a_copy_has_the_label_of_its_row():
     assert (numbers[-2:] != numbers[58:60]).all()
 
 
+def test_copies_are_drawn_alike_whatever_the_order_of_the_columns():
+    X, y, _ = oversampled()
+    model = KernelForestClassifier(60, random_state=0)
+    with pytest.warns(TuningWarning, match="are copies of others"):
+        there, back = clone(model).fit(X, y), clone(model).fit(X[:, ::-1], y)
+    np.testing.assert_array_equal(there.inbag_counts_, back.inbag_counts_)
+    np.testing.assert_array_equal(there.predict_proba(X), back.predict_proba(X[:, ::-1]))
+
+
 def test_groups_of_one_row_each_are_no_groups():
     X, y, _ = oversampled()
     model = KernelForestClassifier(60, random_state=0)

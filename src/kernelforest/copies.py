@@ -56,7 +56,8 @@ def find_copies(columns: Columns, labels: NDArray[np.integer], rows: NDArray[np.
     if contradicted.sum() > FEW_COPIES * (counts > 1).sum():
         return None
     keys += labels.astype(np.uint64) * np.uint64(LABEL_FACTOR)  # a copy keeps its label
-    return np.unique(keys, return_inverse=True)[1]
+    _, first, numbers = np.unique(keys, return_index=True, return_inverse=True)
+    return first.argsort().argsort()[numbers]  # as rows come: keys depend on the order of the columns
 
 
 def share_of_near_copies(columns: Columns, labels: NDArray[np.integer], rows: NDArray[np.integer]) -> float:
