@@ -260,6 +260,17 @@ def test_on_the_surface_ways_dropped_early_are_hatched():
     assert SurfaceDisplay.from_model(tuned(*GRID)).plot(legend=False).axes_[0].get_legend() is None
 
 
+def test_scores_that_differ_by_rounding_are_level_and_of_one_colour():
+    model = KernelForestClassifier(60, random_state=0).fit(np.ones((200, 2)), np.arange(200) % 5 < 2)
+    scores = [c.score for c in model.tuning_.candidates]
+    assert max(scores) - min(scores) < 1e-9
+    level, surface = (display.from_model(model).plot() for display in OF_TUNING)
+    assert np.ptp(level.axes_[0].get_ylim()) > 6e-5
+    assert [ax.get_title() for ax in level.axes_] == ["best cuts", "random cuts (extra)"]
+    colours = [cell.norm(cell.get_array()) for ax in surface.axes_ for cell in cells_of(ax)]
+    assert np.ptp(np.concatenate(colours, axis=None)) < 0.01
+
+
 @pytest.mark.parametrize("display", OF_TUNING)
 def test_one_candidate_is_a_picture_too(display):
     made = display.from_model(tuned(candidate(leaf_size=7), scoring="brier", calibrated=False)).plot()

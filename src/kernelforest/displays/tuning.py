@@ -25,6 +25,7 @@ Floats = NDArray[np.float64]
 
 _CUTS = {"best": "best cuts", "extra": "random cuts (extra)"}
 _HATCHED: dict[str, Any] = {"hatch": "////", "linewidth": 0.0}
+_LEAST_SPAN = 1e-4  # of an axis or a scale of colours, as a share of the scores: smaller differences may be rounding
 
 
 class Way(NamedTuple):
@@ -111,6 +112,17 @@ class Section:
     def stayed(self, one: Candidate | Way) -> bool:
         """Whether it was not dropped before the last round."""
         return one.n_trees == self.tuning.best.n_trees
+
+    @property
+    def ends(self) -> tuple[float, float]:
+        """The smallest and the largest score, further apart if they are nearly the same: nothing is to be seen then.
+
+        That is so where the features tell nothing, because calibration levels out all the rest.
+        """
+        scores = [c.score for c in self.candidates]
+        middle, half = (max(scores) + min(scores)) / 2, (max(scores) - min(scores)) / 2
+        least = _LEAST_SPAN / 2 * abs(middle)
+        return (min(scores), max(scores)) if half >= least else (middle - least, middle + least)
 
     def frame(self) -> Any:
         """One line per candidate: a pandas data frame, or a dict of columns where pandas is not installed."""
@@ -224,12 +236,13 @@ class BandwidthPathDisplay:
         across, up = np.array([ax.get_xlim() for ax in drawn]), np.array([ax.get_ylim() for ax in drawn])
         scores = np.array([c.score for c in section.candidates])
         usual = max(np.quantile(scores, 0.9), *(c.score for c in section.candidates if section.stayed(c)))
-        top = up.max()
-        if scores.max() - scores.min() > 2 * (usual - scores.min()):
-            top = usual + 0.1 * (usual - scores.min())
+        low, high = section.ends
+        bottom, top = min(up.min(), low), max(up.max(), high)
+        if high == scores.max() and high - low > 2 * (usual - low):
+            top = usual + 0.1 * (usual - low)
         for ax in drawn:
             ax.set_xlim(across.min(), across.max() * 1.6)
-            ax.set_ylim(up.min(), top)
+            ax.set_ylim(bottom, top)
         return Counter(c.splitter for c in section.candidates if c.score > top)
 
     def _mark_best(self, ax: Any) -> None:
@@ -395,5 +408,4 @@ def _fine_near_best(section: Section) -> Any:
     """A scale of colours by the square root of what is lost."""
     from matplotlib.colors import PowerNorm
 
-    scores = [c.score for c in section.candidates]
-    return PowerNorm(0.5, min(scores), max(scores))
+    return PowerNorm(0.5, *section.ends)
