@@ -657,7 +657,9 @@ def test_classes_may_be_dates(make):
 
 
 def test_classes_of_another_kind_are_named():
-    for labels, kind in ((pd.cut(X[:, 0], 2), "Interval"), ([date(2020, 1, 1 + k) for k in Y], "date")):
+    answers = list(Enum("Answer", "no yes"))  # cannot be sorted
+    days = [date(2020, 1, 1 + k) for k in Y]
+    for labels, kind in ((pd.cut(X[:, 0], 2), "Interval"), (days, "date"), ([answers[k] for k in Y], "Answer")):
         with pytest.raises(ValueError, match=f"y must hold text, numbers, booleans or dates of numpy .* got {kind}"):
             small().fit(X, labels)
 

@@ -54,9 +54,8 @@ def read_labels(y: Any) -> Labels:
             raise ValueError(f"y must hold labels of one kind, got {' and '.join(kinds)}")
         found = values.tolist()
         values = np.asarray([str.__str__(v) for v in found] if kinds == ["text"] else found)  # members of an Enum, too
-        n_distinct = len(set(found)) if values.dtype.kind != "O" else 0
-        if len(np.unique(values)) < n_distinct:
-            raise ValueError(f"y must hold labels that numpy tells apart, got {n_distinct} of which some become equal")
+        if values.dtype.kind != "O" and len(np.unique(values)) < len(set(found)):
+            raise ValueError(f"y must hold labels that numpy tells apart, got {len(set(found))} of which some become equal")
     if values.dtype.kind == "O":
         kind = type(values[0]).__name__
         raise ValueError(f"y must hold text, numbers, booleans or dates of numpy (as 'datetime64[us]'), got {kind}")
