@@ -398,6 +398,17 @@ def test_the_missing_value_of_xgboost_is_a_gap():
     assert impute(kernel, X).min() > -10
 
 
+def test_whole_numbers_become_fractions_where_a_gap_was_one_of_them():
+    xgboost = pytest.importorskip("xgboost")
+    X = np.random.default_rng(0).integers(0, 9, (80, 3))
+    y = X[:, 0] > 4
+    X[::7, 1] = -999
+    with pytest.warns(UserWarning, match="will differ from predict"):
+        kernel = ForestKernel.from_model(xgboost.XGBClassifier(n_estimators=5, missing=-999).fit(X, y), X, y)
+    np.testing.assert_array_equal(impute(kernel, X), impute(kernel, X.astype(float)))
+    assert impute(kernel, X[1:6]).dtype == X.dtype  # no gap
+
+
 def test_imputation_by_forests_of_others():
     X, y = drawn(80, 0, gaps=0.1)
     kernel = ForestKernel.from_model(RandomForestClassifier(30, random_state=0).fit(X, y), X, y)

@@ -124,6 +124,8 @@ def _filled(training: Training, table: Any, matrix: NDArray[np.float64], new: ND
     columns = np.flatnonzero(new.any(axis=0)).tolist()
     if not is_frame(table):
         out = _copy(table)
+        if out.dtype.kind in "iu" and columns:  # XGBoost may be told that a whole number stands for a gap
+            out = out.astype(np.float64)  # averages are fractions
         for j in columns:
             out[new[:, j], j] = _shown(training, j, matrix[new[:, j], j])
         return out
