@@ -140,6 +140,15 @@ def test_pictures_of_maps():
     plt.close("all")
 
 
+def test_a_small_share_of_distances_is_not_called_none():
+    rng = np.random.default_rng(0)
+    shown = MapDisplay.from_kernel(own_kernel(rng.normal(size=(400, 5)), rng.integers(0, 2, 400))).plot()
+    plt.close("all")
+    assert 0.0 < shown.found.shares[1] < 0.095
+    assert shown.ax_.get_ylabel() == f"direction 2, {100 * shown.found.shares[1]:.2g}% of squared distances"
+    assert f"{100 * shown.found.shares.sum():.2g}% of squared distances" in repr(shown.found)
+
+
 @given(n=st.integers(8, 40), seed=st.integers(0, 99), n_classes=st.integers(2, 3))
 @quick
 def test_outliers_are_their_definition(n, seed, n_classes):

@@ -12,6 +12,7 @@ from kernelforest.checks import check_whole
 from kernelforest.displays.canvas import BESIDE, BLUE, COLOURS, MARKERS, axes, plain, star
 from kernelforest.kernel import ForestKernel, read_kernel
 from kernelforest.uses import KernelMap, map_rows, prototypes
+from kernelforest.uses.mapping import percent
 
 
 @dataclass(eq=False, repr=False)
@@ -83,7 +84,7 @@ class MapDisplay:
             x, y = where[row].tolist()
             star(ax, x, y, "" if number else "prototype", COLOURS[place % len(COLOURS)])
         for axis, number in ((ax.xaxis, 0), (ax.yaxis, 1)):
-            axis.set_label_text(f"direction {number + 1}, {self.found.shares[number]:.0%} of squared distances")
+            axis.set_label_text(f"direction {number + 1}, {percent(self.found.shares[number])} of squared distances")
         ax.set_title("rows that share leaves are near each other")
         if legend and self.classes:
             ax.legend(**BESIDE)

@@ -35,7 +35,7 @@ class KernelMap:
 
     def __repr__(self) -> str:
         n, k = self.coordinates.shape
-        return f"KernelMap({n:,} rows, {k} directions, {self.shares.sum():.0%} of squared distances)"
+        return f"KernelMap({n:,} rows, {k} directions, {percent(self.shares.sum())} of squared distances)"
 
     def transform(self, X: Any) -> NDArray[np.float64]:
         """Points of the rows of a table, (n_rows, n_components): a training row is where it is in `coordinates`.
@@ -85,6 +85,15 @@ def map_rows(kernel: ForestKernel, n_components: int = 2) -> KernelMap:
     axes = np.where(there, vectors / roots, 0.0)
     shares = np.where(there, values, 0.0) / total
     return KernelMap(kernel, np.where(there, vectors * roots, 0.0), shares, axes, (K @ axes).mean(axis=0))
+
+
+def percent(share: float) -> str:
+    """Whole percent, or two digits: directions of a deep forest have less than one, and that is not nothing.
+
+    >>> percent(0.474), percent(0.0432), percent(0.0042)
+    ('47%', '4.3%', '0.42%')
+    """
+    return f"{share:.0%}" if share >= 0.095 else f"{100.0 * share:.2g}%"
 
 
 def _leading(K: LinearOperator, n: int, k: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
