@@ -865,8 +865,12 @@ def test_labels_of_another_length_or_class_are_refused():
     X, y, _, r = data()
     with pytest.raises(ValueError, match=r"y_train must have one entry per training row \(150\), got shape \(149,\)"):
         ForestKernel.from_model(classifier("forest"), X, y[:-1])
-    with pytest.raises(ValueError, match=r"y_train must hold classes of the forest, \['a', 'b', 'c'\], got \['z'\]"):
+    with pytest.raises(ValueError, match=r"y_train must hold classes of the forest, \['a', 'b', 'c'\], got 'z'$"):
         ForestKernel.from_model(classifier("forest"), X, np.where(y == "a", "z", y))
+    with pytest.raises(ValueError, match=r"y_train must hold classes of the forest, \['0', '1'\], got 0, 1$"):
+        ForestKernel.from_model(
+            RandomForestClassifier(3).fit(X, (y == "a").astype(int).astype(str)), X, (y == "a").astype(int)
+        )
     with pytest.raises(ValueError, match="y_train contains NaN"):
         ForestKernel.from_model(regressor("forest"), X, np.where(r > 0, np.nan, r))
     both = np.column_stack([y, y])

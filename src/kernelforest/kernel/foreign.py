@@ -142,9 +142,9 @@ def _targets(y_train: Any, source: Source, n_rows: int) -> tuple[NDArray[np.floa
     classes = np.asarray(source.classes)
     place = {label: k for k, label in enumerate(classes.tolist())}
     found = flat.tolist()
-    unknown = sorted({str(label) for label in found if label not in place})
+    unknown = sorted({repr(label) for label in found if label not in place})  # as written: 1 is not '1'
     if unknown:
-        raise ValueError(f"y_train must hold classes of the forest, {classes.tolist()}, got {unknown[:5]}")
+        raise ValueError(f"y_train must hold classes of the forest, {classes.tolist()}, got {', '.join(unknown[:5])}")
     return np.eye(len(classes))[[place[label] for label in found]], classes
 
 
