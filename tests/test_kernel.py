@@ -176,6 +176,20 @@ def test_effective_neighbours_count_even_weights():
     np.testing.assert_allclose(model.kernel_.effective_neighbours([[0.0]], fill="all"), 9.0)
 
 
+@pytest.mark.parametrize("aggregate", ["mean", "proximity"])
+def test_effective_neighbours_are_known_of_more_rows_than_whose_weights_fit(monkeypatch, aggregate):
+    rng = np.random.default_rng(0)
+    X, weight = rng.normal(size=(2500, 2)), rng.integers(1, 4, 2500)
+    model = KernelForestClassifier.untuned(3, max_depth=1, random_state=0).fit(X, rng.integers(0, 2, 2500), weight)
+    how = {"aggregate": aggregate, "fill": "oob"}  # rows that every tree drew have the weights of all rows
+    W = model.kernel_.weights(**how)
+    monkeypatch.setattr(kernel_memory, "available_bytes", lambda: 12 * W.nnz // 2)
+    with pytest.raises(MemoryError, match="a kernel of"):
+        model.kernel_.weights(**how)
+    expected = 1.0 / (W.toarray() ** 2).sum(axis=1)
+    np.testing.assert_allclose(model.kernel_.effective_neighbours(**how), expected, rtol=1e-12)
+
+
 def test_the_size_of_a_sparse_kernel_is_the_formula_and_building_it_takes_little_more():
     model, _, _ = make_model(n=2000, n_estimators=30)
     kernel = model.kernel_

@@ -30,6 +30,7 @@ from kernelforest.kernel.training import Correction, Training
 from kernelforest.threads import blocks_of
 
 _KEPT = 256_000_000  # bytes of an index that is kept for the next call
+_SQUARED = 1_024  # rows whose weights are squared and added up at once
 
 
 class ForestKernel:
@@ -251,9 +252,7 @@ class ForestKernel:
 
         """
         aggregate, fill = self._training.estimate(aggregate, fill)
-        factors, threads = self._training.factors[None], self._training.threads
-        how = self._leaves(X), factors, self._index(fill, True), aggregate == "mean"
-        W = multiply(*how, True, self.n_rows, np.float64, threads)
+        W = self._multiplied(self._leaves(X), self._index(fill, True), aggregate)
         return fill_silent_rows(W, self._training.row_weights)
 
     def average(
@@ -336,8 +335,13 @@ class ForestKernel:
         array([2.67])
 
         """
-        W = self.weights(X, aggregate=aggregate, fill=fill)
-        return np.asarray(1.0 / W.power(2).sum(axis=1)).ravel()
+        aggregate, fill = self._training.estimate(aggregate, fill)
+        query, index, weight = self._training.query(X), self._index(fill, True), self._training.row_weights
+        squares = np.empty(query.n_rows)
+        for rows in blocks_of(query.n_rows, _SQUARED):  # W of many rows may not fit
+            squares[rows] = self._multiplied(query.leaves(rows), index, aggregate).power(2).sum(axis=1)
+        squares[squares == 0.0] = ((weight / weight.sum()) ** 2).sum()  # no tree has an opinion
+        return 1.0 / squares
 
     def voting_points(self, x0: Any, *, aggregate: str | None = None, fill: str | None = None) -> VotingPoints:
         """The training rows behind the estimate at one point: weight, share of trees, label and features.
@@ -521,6 +525,11 @@ class ForestKernel:
 
     def _leaves(self, X: Any) -> NDArray[np.int32]:
         return self._training.query(X).all_leaves()
+
+    def _multiplied(self, leaves: NDArray[np.int32], index: pairs.Index, aggregate: str) -> csr_array:
+        """Smoother weights of rows in these leaves; none in a row of which no tree says anything."""
+        factors, threads = self._training.factors[None], self._training.threads
+        return multiply(leaves, factors, index, aggregate == "mean", True, self.n_rows, np.float64, threads)
 
     def _index(self, fill: str, weighed: bool) -> pairs.Index:
         """Training rows by leaf, as a fill counts them; the last is kept for calls with few rows, if it is not large."""
