@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.sparse import csr_array
-from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
+from sklearn.ensemble import BaggingClassifier, RandomForestClassifier, RandomForestRegressor
 
 from kernelforest import ForestKernel, KernelForestClassifier
 from kernelforest.displays import MapDisplay
@@ -185,6 +185,22 @@ def test_rows_that_were_moved_away_are_outliers():
         found.transform(new, ["c"] * 50)
     with pytest.raises(ValueError, match="labels must be 50, one for each row of X"):
         found.transform(new, ["a"])
+
+
+@pytest.mark.parametrize("kind", ["oob", "gap"])
+def test_rows_that_every_tree_drew_are_no_outliers_but_unknown(kind):
+    """Similar to nobody, as no tree looks at them from outside, they had been the oddest of all."""
+    X, y = drawn(200, 0)
+    forest = BaggingClassifier(n_estimators=8, max_samples=0.8, bootstrap=False, random_state=0).fit(X, y)
+    kernel = ForestKernel.from_model(forest, X, y)
+    unseen = (kernel._training.draws() > 0).all(axis=0)
+    assert 20 < unseen.sum() < 60
+    found = outliers(kernel, kind=kind)
+    np.testing.assert_array_equal(np.isnan(found.scores), unseen)
+    assert set(found.frame()["row"].tail(unseen.sum())) == set(np.flatnonzero(unseen))
+    assert np.median(found.scores[~unseen & (y == 0)]) == pytest.approx(0.0)
+    assert np.isfinite(found.transform(X[unseen], y[unseen])).all()
+    assert np.isfinite(outliers(kernel, kind="leaf").scores).all()
 
 
 @pytest.mark.parametrize("unit", ["D", "ns"])

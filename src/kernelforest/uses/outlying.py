@@ -23,8 +23,9 @@ class Outliers:
 
     kernel: ForestKernel
     kind: str  # of the kernel
-    scores: NDArray[np.float64]  # (n_rows,) of the training rows: about zero is usual, above ten an outlier
-    middle: NDArray[np.float64]  # (n_classes,) median of a class before it is taken off; NaN without rows
+    # (n_rows,) of the training rows: about zero is usual, above ten an outlier; NaN where no tree can say
+    scores: NDArray[np.float64]
+    middle: NDArray[np.float64]  # (n_classes,) median of a class before it is taken off; NaN without rows that can be judged
     spread: NDArray[np.float64]  # (n_classes,) median distance from it
 
     def __repr__(self) -> str:
@@ -44,7 +45,7 @@ class Outliers:
         training = read_kernel(self.kernel)
         found = (_raw(self.kernel, X, self.kind) - self.middle) / self.spread
         if labels is None:
-            return np.asarray(np.nanmin(found, axis=1))
+            return np.asarray(np.fmin.reduce(found, axis=1))  # of the classes that have a median
         return np.asarray(found[np.arange(len(found)), _numbers(labels, len(found), training.classes)])
 
     def frame(self) -> Any:
@@ -65,7 +66,8 @@ def outliers(kernel: ForestKernel, *, kind: str | None = None) -> Outliers:
         For instance `model.kernel_`. Without labels, or of a regression, all rows are of one class.
     kind : str, optional
         Of the kernel, as in `ForestKernel.matrix`; "oob" if left out, where trees left rows out, so that training rows are
-        looked at as new rows are; otherwise "leaf".
+        looked at as new rows are; otherwise "leaf". With few trees some rows are drawn by all of them: by kinds "oob" and
+        "gap" nothing is known of these, and their score is NaN.
 
     Examples
     --------
@@ -79,10 +81,13 @@ def outliers(kernel: ForestKernel, *, kind: str | None = None) -> Outliers:
         kind = "leaf" if training.draws is None else "oob"
     own = training.class_numbers
     raw = _raw(kernel, None, kind)[np.arange(len(own)), own]
+    known = _known(kernel, kind)
+    raw[~known] = np.nan
     middle, spread = np.full((2, training.n_classes), np.nan)
-    for c in np.unique(own):
-        middle[c] = np.median(raw[own == c])
-        around = np.abs(raw[own == c] - middle[c])
+    for c in np.unique(own[known]):
+        mine = raw[known & (own == c)]
+        middle[c] = np.median(mine)
+        around = np.abs(mine - middle[c])
         spread[c] = np.median(around) or around.mean() or 1.0  # one, if nothing differs
     return Outliers(kernel, kind, (raw - middle[own]) / spread[own], middle, spread)
 
@@ -97,6 +102,13 @@ def _raw(kernel: ForestKernel, X: Any, kind: str) -> NDArray[np.float64]:
             K.data[K.indices == np.repeat(np.arange(rows.start, rows.stop), np.diff(K.indptr))] = 0.0
         out.append(counts / (1.0 + K.power(2) @ values))
     return np.concatenate(out)
+
+
+def _known(kernel: ForestKernel, kind: str) -> NDArray[np.bool_]:
+    """Training rows that can be judged: by kinds that look at rows as new ones, those that some tree left out."""
+    if kind not in ("oob", "gap"):
+        return np.ones(kernel.n_rows, dtype=bool)
+    return np.asarray((kernel._counts == 0).any(axis=0))
 
 
 def _numbers(labels: ArrayLike, n: int, classes: NDArray[Any] | None) -> NDArray[np.intp]:
