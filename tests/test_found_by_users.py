@@ -870,6 +870,45 @@ def test_steps_may_be_durations():
             kernel.derivatives(frame[3:4], h=wrong)
 
 
+DATES = pd.DataFrame({"when": pd.date_range("2020-01-01", periods=150), "b": X[:, 1]})
+
+
+def test_a_profile_along_dates_is_asked_by_durations():
+    kernel = KernelForestClassifier.untuned(20, random_state=0).fit(DATES, np.arange(150) > 80).kernel_
+    profile, days = kernel.profile(DATES[40:41], "when"), np.array([-30, 0, 30, 60])
+    expected = profile.at(days * 86_400e6)
+    assert expected[1] == 1.0 > expected[3]
+    for steps in (days.astype("m8[D]"), pd.to_timedelta(days, unit="D"), [timedelta(int(day)) for day in days]):
+        np.testing.assert_array_equal(profile.at(steps), expected)
+    for step in (timedelta(60), pd.Timedelta("60D"), np.timedelta64(60, "D")):
+        assert profile.at(step) == expected[3]
+    for wrong in (pd.Timestamp("2020-02-01"), np.timedelta64("NaT"), "60 days", [[1.0], [2.0, 3.0]]):
+        with pytest.raises(ValueError, match="h must be"):
+            profile.at(wrong)
+
+
+@pytest.mark.parametrize("zone", [None, "Asia/Tokyo"])
+def test_a_grid_may_be_dates(zone):
+    frame = DATES.assign(when=DATES["when"].dt.tz_localize(zone))
+    kernel = KernelForestClassifier.untuned(20, random_state=0).fit(frame, np.arange(150) > 80).kernel_
+    x, b = pd.date_range("2020-03-01", periods=5, freq="10D", tz=zone), [-1.0, 0.0, 1.0]
+    seconds = np.array([date.timestamp() for date in x])
+    expected = kernel.level_sets(frame[40:41], ("when", "b"), (1e6 * seconds, b))
+    assert expected.k.min() < expected.k.max()
+    grids = [x, x.to_series(), list(x), x.to_pydatetime()]
+    grids += [] if zone else [x.to_numpy().astype("M8[D]"), x.to_numpy().astype("M8[ns]"), [day.date() for day in x]]
+    for grid in grids:
+        found = kernel.level_sets(frame[40:41], ("when", "b"), (grid, b))
+        np.testing.assert_array_equal(found.x, expected.x)
+        np.testing.assert_array_equal(found.k, expected.k)
+    with pytest.raises(ValueError, match="grid must hold numbers of feature 'b', got dates"):
+        kernel.level_sets(frame[40:41], ("when", "b"), (x, x))
+    with pytest.raises(ValueError, match="grid must hold dates of feature 'when', got durations"):
+        kernel.level_sets(frame[40:41], ("when", "b"), (x - x[0], b))
+    with pytest.raises(ValueError, match="grid must be an integer"):
+        kernel.level_sets(frame[40:41], ("when", "b"), (["March", "May"], b))
+
+
 def test_a_picture_of_voting_points_says_what_it_cannot_draw():
     gappy = X.copy()
     gappy[::3, 0] = np.nan

@@ -114,6 +114,17 @@ def read_schema(X: Any, categorical_features: Any = "from_dtype") -> Schema:
     return Schema({j: _levels(_tally(columns[j])) for j in chosen}, moments, zones)
 
 
+def read_values(values: Any) -> tuple[NDArray[np.float64], str]:
+    """Numbers of any shape; dates and durations as a matrix counts them, and M or m if that is what they are.
+
+    >>> read_values(np.array([2], "m8[ms]"))
+    (array([2000.]), 'm')
+    """
+    array = np.asarray(values)
+    column = array.ravel()
+    return _column_of_numbers(column, 0).reshape(array.shape), kind_of_moments(column)
+
+
 def _check_container(X: Any) -> None:
     """Refuse what is no table in memory, and say how to make one of it."""
     if hasattr(X, "toarray"):

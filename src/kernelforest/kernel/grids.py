@@ -11,11 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelforest.binning import decoded
-from kernelforest.data import is_frame
+from kernelforest.data import is_frame, read_values
 from kernelforest.kernel.points import feature_number
 from kernelforest.kernel.queries import take_rows
 from kernelforest.kernel.training import Training
 
+_WORDS = {"M": "dates", "m": "durations", "f": "numbers"}
 STEP = 0.2  # standard deviations, as in the paper's spam example
 
 
@@ -71,7 +72,7 @@ def _microseconds(step: Any) -> Any:
 
 def read_grid(training: Training, grid: Any, features: tuple[int, int]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Check a grid over two features given by the user, or lay one over their training columns."""
-    law = "grid must be an integer >= 2 or a pair of ascending arrays of finite numbers"
+    law = "grid must be an integer >= 2 or a pair of ascending arrays of finite numbers, or of dates or durations"
     if isinstance(grid, Integral) and not isinstance(grid, bool):
         if grid < 2:
             raise ValueError(f"{law}, got {grid}")
@@ -79,11 +80,22 @@ def read_grid(training: Training, grid: Any, features: tuple[int, int]) -> tuple
         return x, y
     if isinstance(grid, str) or not hasattr(grid, "__len__") or len(grid) != 2:
         raise ValueError(f"{law}, got {grid!r}")
-    x, y = (np.asarray(side, dtype=np.float64) for side in grid)
+    try:
+        (x, y), kinds = zip(*map(read_values, grid), strict=True)
+    except (TypeError, ValueError):
+        raise ValueError(f"{law}, got {grid!r}") from None
+    for j, kind in zip(features, kinds, strict=True):
+        if kind not in ("", wanted := _kind(training, j)):
+            raise ValueError(f"grid must hold {_WORDS[wanted]} of feature {training.names[j]!r}, got {_WORDS[kind]}")
     for side in (x, y):
         if side.ndim != 1 or not len(side) or not np.isfinite(side).all() or (np.diff(side) < 0).any():
             raise ValueError(f"{law}, got {side!r}")
     return x, y
+
+
+def _kind(training: Training, j: int) -> str:
+    """M for a column of dates, m for durations, f for numbers."""
+    return "f" if training.show is None else str(training.show(j, np.array([np.nan])).dtype.kind)
 
 
 def numeric_feature(training: Training, table: Any, feature: Any) -> int:

@@ -499,7 +499,8 @@ class ForestKernel:
         features : pair of int or str
             Numbers or names.
         grid : int or pair of arrays
-            Values of the two features, ascending; or how many, evenly over the range of the training columns.
+            Values of the two features, ascending: numbers, or dates or durations where the feature has such. Or how many,
+            evenly over the range of the training columns.
 
         Examples
         --------

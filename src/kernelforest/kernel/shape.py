@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from kernelforest._engine import faces as engine
 from kernelforest.compiling import announced_compiling
+from kernelforest.data import read_values
 from kernelforest.forest import Forest
 from kernelforest.frames import as_table
 from kernelforest.kernel.grids import STEP, changed_copies, is_categorical, numeric_feature, read_grid
@@ -64,12 +65,17 @@ class Profile:
     def at(self, h: ArrayLike) -> NDArray[np.float64]:
         """Value at one or many steps h, exactly K of the row with x0_j + h in place of x0_j.
 
+        Along dates and durations a step is a duration, or so many microseconds.
+
         >>> Profile("age", 40.0, np.array([35.0, 50.0]), np.array([0.2, 1.0, 0.6])).at([-5, 0, 10, 11])
         array([0.2, 1. , 1. , 0.6])
         """
-        steps = np.asarray(h, dtype=np.float64)
-        if np.isnan(steps).any():
-            raise ValueError(f"h must be a number, got {h!r}")
+        try:
+            steps, kind = read_values(h)
+        except (TypeError, ValueError):
+            raise ValueError(f"h must be numbers or durations, got {h!r}") from None
+        if kind == "M" or np.isnan(steps).any():
+            raise ValueError(f"h must be a number or a duration, got {h!r}")
         return self.k[np.searchsorted(self.cuts, self.x0 + steps, side="left")]
 
     __call__ = at

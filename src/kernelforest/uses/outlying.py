@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from kernelforest.frames import as_table
-from kernelforest.kernel import ForestKernel, read_kernel
+from kernelforest.kernel import ForestKernel, Training, read_kernel
 from kernelforest.labels import as_label
 
 
@@ -81,7 +81,7 @@ def outliers(kernel: ForestKernel, *, kind: str | None = None) -> Outliers:
         kind = "leaf" if training.draws is None else "oob"
     own = training.class_numbers
     raw = _raw(kernel, None, kind)[np.arange(len(own)), own]
-    known = _known(kernel, kind)
+    known = _known(training, kind)
     raw[~known] = np.nan
     middle, spread = np.full((2, training.n_classes), np.nan)
     for c in np.unique(own[known]):
@@ -104,11 +104,11 @@ def _raw(kernel: ForestKernel, X: Any, kind: str) -> NDArray[np.float64]:
     return np.concatenate(out)
 
 
-def _known(kernel: ForestKernel, kind: str) -> NDArray[np.bool_]:
+def _known(training: Training, kind: str) -> NDArray[np.bool_]:
     """Training rows that can be judged: by kinds that look at rows as new ones, those that some tree left out."""
-    if kind not in ("oob", "gap"):
-        return np.ones(kernel.n_rows, dtype=bool)
-    return np.asarray((kernel._counts == 0).any(axis=0))
+    if kind not in ("oob", "gap") or training.draws is None:
+        return np.ones(len(training.leaves), dtype=bool)
+    return np.asarray((training.draws() == 0).any(axis=0))
 
 
 def _numbers(labels: ArrayLike, n: int, classes: NDArray[Any] | None) -> NDArray[np.intp]:
