@@ -33,7 +33,9 @@ from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 from kernelforest import KernelForestClassifier
 from kernelforest.analytic import fit_naive
-from kernelforest.kernel import ForestKernel
+from kernelforest.displays import VotingPointsDisplay
+from kernelforest.kernel import ForestKernel, grids
+from kernelforest.kernel import memory as kernel_memory
 from kernelforest.kernel.foreign import DRAWN_BY_WEIGHT, MISPLACED_GAPS
 from kernelforest.kernel.memory import sparse_bytes
 from kernelforest.kernel.numbering import numbering_of
@@ -382,6 +384,30 @@ def test_sparse_tables_are_welcome():
     want = fitted.predict_proba(thin_new)
     np.testing.assert_allclose(kernel.average(csr_array(thin_new), **LIKE_THEIR_MEAN), want, rtol=0, atol=1e-12)
     assert np.array_equal(kernel._training.matrix(), thin)
+
+
+def test_a_point_is_explained_without_opening_all_of_a_sparse_table(monkeypatch):
+    rng = np.random.default_rng(0)
+    X = np.where(rng.random((150, 400)) < 0.05, rng.normal(size=(150, 400)), 0.0)
+    X[:, 399], y = X[:, :20].sum(axis=1), X[:, :20].sum(axis=1) > 0
+    fitted = RandomForestClassifier(10, random_state=0).fit(csr_array(X), y)
+    kernel, dense = (ForestKernel.from_model(fitted, table, y) for table in (csr_array(X), X))
+    expected, of_dense = dense.explain(X[0]), VotingPointsDisplay.from_kernel(dense, X[0])
+    monkeypatch.setattr(kernel_memory, "available_bytes", lambda: 8 * 150 * 400 - 1)
+    with pytest.raises(MemoryError, match=r"a table of 150 x 400 made dense would take 480\.0 kB"):
+        kernel._training.matrix()
+    monkeypatch.setattr(grids, "_OPENED", 1000)
+    found, drawn = kernel.explain(X[0]), VotingPointsDisplay.from_kernel(kernel, X[0])
+    assert str(found) == str(expected)
+    assert np.array_equal(found.points.features, expected.points.features)
+    assert np.array_equal(pickle.loads(pickle.dumps(found)).points.features, expected.points.features)
+    assert np.array_equal(kernel.derivatives(X[0]).h, dense.derivatives(X[0]).h, equal_nan=True)
+    assert np.array_equal(drawn.others, of_dense.others)
+    assert np.array_equal(found.points.places(drawn.features), of_dense.points.features[:, list(of_dense.features)])
+    monkeypatch.setattr(kernel_memory, "available_bytes", lambda: 8 * len(found.points) * 400 - 1)
+    assert str(kernel.explain(X[0])) == str(expected)
+    with pytest.raises(MemoryError, match="ask for weights, averages or nearest rows"):
+        _ = found.points.features
 
 
 def test_refitting_the_model_leaves_the_kernel_as_it_was():

@@ -289,13 +289,14 @@ def test_voting_points_open_only_their_rows_of_a_sparse_table(monkeypatch):
     real = sparse.csr_array.toarray
     monkeypatch.setattr(sparse.csr_array, "toarray", lambda self: [opened.append(self.shape[0]), real(self)][1])
     points = kernel.voting_points(real(table[[5]])[0])
-    assert opened == [1, len(points)]
+    assert opened == [1]  # features are opened when they are asked for
     assert np.array_equal(points.features, real(table)[points.rows])
+    assert opened == [1, len(points)]
     kernel.derivatives(real(table[[5]])[0], h=0.3)
     assert max(opened) == len(points) < len(y)
     monkeypatch.setattr(kernel_memory, "available_bytes", lambda: 500_000)
     with pytest.raises(MemoryError, match="a table of 300 x 400 made dense would take 960"):
-        kernel.derivatives(real(table[[5]])[0])
+        kernel._training.matrix()
 
 
 def test_rows_of_training_tables_of_every_kind_are_read_alone():

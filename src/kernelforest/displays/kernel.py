@@ -16,7 +16,7 @@ from kernelforest.displays.scales import Scale
 from kernelforest.kernel import ForestKernel, read_kernel
 from kernelforest.kernel.explain import VotingPoints, check_mass, narrowest_features
 from kernelforest.kernel.grids import is_categorical
-from kernelforest.kernel.points import feature_number, feature_pair
+from kernelforest.kernel.points import feature_number, feature_pair, opened
 from kernelforest.kernel.shape import DerivativeImportance, Derivatives, LevelSets, Profile
 
 _AREAS = (np.pi / 4, 1.0, 0.5, 1.0, 0.5)  # of the markers, in squares of their width
@@ -74,7 +74,7 @@ class VotingPointsDisplay:
         silent = np.ones(kernel.n_rows, dtype=bool)
         silent[points.rows] = False
         classes = () if training.classes is None else tuple(training.classes.tolist())
-        return cls(points, pair, training.matrix(np.flatnonzero(silent))[:, list(pair)], classes, mass)
+        return cls(points, pair, opened(training.some(np.flatnonzero(silent))[:, list(pair)]), classes, mass)
 
     def frame(self) -> Any:
         """The voting points, heaviest first."""
@@ -101,7 +101,7 @@ class VotingPointsDisplay:
         size = points.weight * (min(_ALL, _LARGEST / points.weight.max()) if area is None else area)
         line = np.minimum(0.5, 0.1 * np.sqrt(size))  # the outline must not be all that is seen of a light row
         scales = [Scale.of(points.names[j], points.show, j) for j in self.features]
-        where, label = _placed(scales, points.features[:, list(self.features)]), points.label
+        where, label = _placed(scales, points.places(self.features)), points.label
         known = np.isfinite(where).all(axis=1)
         where, label, size, line = where[known], label[known], size[known], line[known]
         others = _placed(scales, self.others[np.isfinite(self.others).all(axis=1)])
@@ -122,7 +122,7 @@ class VotingPointsDisplay:
             if told:
                 ax.figure.colorbar(drawn, ax=ax, label="y")
         marked = _cross(ax, *_placed(scales, points.x0[None, list(self.features)])[0])
-        drawn_numbers = np.vstack([points.features[:, list(self.features)], self.others])
+        drawn_numbers = np.vstack([points.places(self.features), self.others])
         for scale, axis, numbers in zip(scales, (ax.xaxis, ax.yaxis), drawn_numbers.T, strict=True):
             scale.label(axis, numbers)
         title = f"{points.heaviest(self.mass):,} of {points.n_rows:,} rows hold {100 * self.mass:g} % of the weight"

@@ -6,6 +6,7 @@ is a few numbers per row. Fills other than "all" also need what every tree drew,
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 from typing import TYPE_CHECKING, Any
@@ -17,7 +18,7 @@ from kernelforest._engine.pairs import Company, leave_each_out, tally_company, w
 from kernelforest.checks import check_whole
 from kernelforest.compiling import announced_compiling
 from kernelforest.frames import as_table, beside
-from kernelforest.kernel.points import read_point
+from kernelforest.kernel.points import opened, read_point
 from kernelforest.kernel.training import Show, Training, shown_columns
 from kernelforest.labels import class_number
 
@@ -40,7 +41,7 @@ class VotingPoints:
     share: NDArray[np.float64]  # (n_points,) of trees in which the row is in the leaf of x0, drawn or not
     # (n_points,) class labels, or values of a regression: (n_points, n_outputs) if several, NaN if unknown
     label: NDArray[Any]
-    features: NDArray[np.float64]  # (n_points, n_features) numbers as in training; levels by place
+    held: Any  # (n_points, n_features) `features`, of a sparse training table as a sparse one
     names: tuple[str, ...]  # of the features
     x0: NDArray[np.float64]  # (n_features,)
     n_rows: int  # training rows, voting or not
@@ -51,6 +52,15 @@ class VotingPoints:
 
     def __repr__(self) -> str:
         return f"VotingPoints({len(self):,} of {self.n_rows:,} training rows, {len(self.names)} features)"
+
+    @property
+    def features(self) -> NDArray[np.float64]:
+        """Numbers as in training, (n_points, n_features); levels by place."""
+        return opened(self.held)
+
+    def places(self, features: Sequence[int]) -> NDArray[np.float64]:
+        """Numbers of some features only, given by their number."""
+        return opened(self.held[:, list(features)])
 
     @property
     def effective_neighbours(self) -> float:
@@ -228,7 +238,7 @@ def _vote(kernel: ForestKernel, x0: Any, aggregate: str, fill: str) -> tuple[Vot
         labels = training.classes[labels.argmax(axis=1)]
     elif labels.shape[1] < 2:
         labels = labels[:, 0] if labels.shape[1] else np.full(len(order), np.nan)
-    about = training.matrix(order), training.names, numbers, len(weight), training.show
+    about = training.some(order), training.names, numbers, len(weight), training.show
     share = np.minimum(together[order] / training.n_trees, 1.0)  # sums of shares round to a little more
     return VotingPoints(order, weight[order], share, labels, *about), company
 

@@ -14,8 +14,8 @@ from sklearn.utils.validation import column_or_1d
 
 from kernelforest.data import is_frame, read_schema
 from kernelforest.kernel.bags import check_leaf_counts, count_draws, says_alike, weighs_alike
-from kernelforest.kernel.memory import check_room
 from kernelforest.kernel.numbering import numbering_of
+from kernelforest.kernel.points import opened
 from kernelforest.kernel.queries import take_rows
 from kernelforest.kernel.sources import DRAWN_BY_WEIGHT, MISPLACED_GAPS, Source, source_of
 from kernelforest.kernel.training import Training
@@ -66,6 +66,7 @@ def training_from(
         aggregate=source.aggregate,
         frame=X_train if is_frame(X_train) else None,
         on_paths=source.on_paths,
+        sparse=X_train if hasattr(X_train, "toarray") and source.opens_sparse else None,
     )
 
 
@@ -178,10 +179,7 @@ def _opened(X_train: Any) -> Callable[..., NDArray[np.float64]]:
     """Rows of a sparse training table as numbers."""
 
     def matrix(rows: Any = slice(None)) -> NDArray[np.float64]:
-        some = X_train if _is_everything(rows) else X_train.tocsr()[rows]
-        what = f"a table of {some.shape[0]:,} x {some.shape[1]:,} made dense"
-        check_room(8 * some.shape[0] * some.shape[1], what, "ask for voting_points(x0), or give steps h")
-        return np.asarray(some.toarray(), dtype=np.float64)
+        return opened(X_train if _is_everything(rows) else X_train.tocsr()[rows])
 
     return matrix
 

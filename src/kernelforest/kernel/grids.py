@@ -12,11 +12,13 @@ from numpy.typing import NDArray
 
 from kernelforest.binning import decoded
 from kernelforest.data import is_frame, read_values
-from kernelforest.kernel.points import feature_number
+from kernelforest.kernel.points import feature_number, opened
 from kernelforest.kernel.queries import take_rows
 from kernelforest.kernel.training import Training
+from kernelforest.threads import blocks_of
 
 _WORDS = {"M": "dates", "m": "durations", "f": "numbers"}
+_OPENED = 2_000_000  # numbers of a sparse table that are made dense at once
 STEP = 0.2  # standard deviations, as in the paper's spam example
 
 
@@ -149,11 +151,23 @@ def _span(training: Training, j: int, n_points: int) -> NDArray[np.float64]:
 def _columns(training: Training) -> Iterator[NDArray[np.float64]]:
     """Finite values of each training column."""
     if training.forest is None:
-        for column in training.matrix().T:
+        for column in training.matrix().T if training.sparse is None else opened_columns(training.sparse):
             yield column[np.isfinite(column)]
         return
     for values in decoded(training.forest.columns):
         yield values[np.isfinite(values)]
+
+
+def opened_columns(table: Any) -> Iterator[NDArray[np.float64]]:
+    """Columns of a sparse table as numbers, a few at a time.
+
+    >>> from scipy.sparse import csr_array
+    >>> [column.tolist() for column in opened_columns(csr_array([[0, 2], [0, 3]]))]
+    [[0.0, 0.0], [2.0, 3.0]]
+    """
+    table, size = table.tocsc(), max(1, _OPENED // table.shape[0])
+    for some in blocks_of(table.shape[1], size):
+        yield from opened(table[:, some]).T
 
 
 def _spread(column: NDArray[np.float64]) -> float:

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelforest.data import is_frame
+from kernelforest.kernel.memory import check_room
 from kernelforest.kernel.training import Training
 
 
@@ -60,6 +61,17 @@ def read_point(training: Training, x0: Any) -> tuple[Any, NDArray[np.float64]]:
     if np.shape(table) != (1, len(training.names)):
         raise ValueError(f"x0 must be one row of {len(training.names)} features, got shape {np.shape(x0)}")
     return table, read_rows(training, table)[0]
+
+
+def opened(table: Any) -> NDArray[np.float64]:
+    """Rows of a training table as numbers in a dense array."""
+    if not hasattr(table, "toarray"):
+        return np.asarray(table)
+    what = f"a table of {table.shape[0]:,} x {table.shape[1]:,} made dense"
+    check_room(
+        8 * table.shape[0] * table.shape[1], what, "ask for weights, averages or nearest rows, which need no features"
+    )
+    return np.asarray(table.toarray(), dtype=np.float64)
 
 
 def feature_number(names: Sequence[str], feature: Any) -> int:

@@ -69,11 +69,16 @@ class Training:
     cuts: tuple[CutBack, ...] = ()  # one for each of the readings
     open: Callable[[Any], tuple[int, Send]] | None = None  # reads a table once, so that its rows can be sent by blocks
     on_paths: Callable[[Any], NDArray[np.bool_]] | None = None  # which features trees ask for on the way of a row
+    sparse: Any = None  # the training table, if it is sparse: all of `matrix` may not fit
 
     def rows(self, which: NDArray[np.intp]) -> tuple[Any, NDArray[np.float64]]:
         """Some training rows, in the form that the forest reads and as numbers."""
         matrix = self.matrix(which)
         return (matrix if self.frame is None else take_rows(self.frame, which)), matrix
+
+    def some(self, which: NDArray[np.intp]) -> Any:
+        """Some training rows as numbers, of a sparse table as a sparse one."""
+        return self.matrix(which) if self.sparse is None else self.sparse.tocsr()[which]
 
     def query(self, X: Any) -> Query:
         """The rows of a table, or those of training, to be sent through the forest."""
