@@ -604,6 +604,17 @@ def test_pictures_refuse_other_models():
         ReliabilityDisplay.from_model(RandomForestClassifier(5).fit(X, Y))
 
 
+@pytest.mark.parametrize("values", [list("ab") * 75, np.ones(150) * 1j, np.ones(150, "M8[D]"), [["a", 1.0]] * 150])
+def test_only_numbers_are_averaged(values):
+    kernel = KernelForestClassifier.untuned(3, random_state=0).fit(X, Y).kernel_
+    with pytest.raises(ValueError, match="values must be numbers, one or several per training row"):
+        kernel.average(X[:5], values)
+    numbers = np.arange(150)
+    expected = kernel.average(X[:5], numbers.astype(float))
+    for given in (numbers.tolist(), numbers.astype(object), pd.Series(numbers, dtype="Int64"), numbers.astype(np.float32)):
+        np.testing.assert_array_equal(kernel.average(X[:5], given), expected)
+
+
 def test_a_report_of_a_folder_that_is_not_there(tmp_path, capsys):
     assert main(["paper", "report", "--out", str(tmp_path / "typo")]) == 1
     assert "must be a folder with results" in capsys.readouterr().err

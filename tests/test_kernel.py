@@ -261,7 +261,7 @@ def test_mistakes_are_named():
         kernel.weights(X, aggregate="vote")
     with pytest.raises(ValueError, match="fill must be one of"):
         kernel.weights(X, fill="none")
-    with pytest.raises(ValueError, match="values must be numbers, one or several per training row: could not convert"):
+    with pytest.raises(ValueError, match="values must be numbers, one or several per training row, got dtype"):
         kernel.average(X, np.full(60, "a"))
     with pytest.raises(ValueError, match="dtype must be float64 or float32, got 'single-ish'"):
         kernel.matrix(dtype="single-ish")

@@ -276,7 +276,7 @@ class ForestKernel:
         """
         if values is None and not self._training.values.shape[1]:
             raise ValueError("y_train was not given to from_model, so there is nothing to average: give values")
-        numbers = self._training.values if values is None else _read_values(values)
+        numbers = self._training.values if values is None else _read_numbers(values)
         if numbers.ndim == 0 or len(numbers) != self.n_rows:
             raise ValueError(f"values must have one row per training row ({self.n_rows}), got shape {numbers.shape}")
         aggregate, fill = self._training.estimate(aggregate, fill)
@@ -561,6 +561,19 @@ def read_kernel(kernel: Any) -> Training:
     return kernel._training
 
 
+def _read_numbers(values: Any) -> NDArray[np.float64]:
+    """Values to be averaged; of labels, dates and complex numbers there are no averages here."""
+    law = "values must be numbers, one or several per training row"
+    try:
+        given = np.asarray(values)
+        if given.dtype.kind in "fiubO":  # None is a missing number
+            return given.astype(np.float64, copy=False)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{law}: {error}") from None
+    hint = "; left out, they are the labels" if given.dtype.kind in "UST" else ""
+    raise ValueError(f"{law}, got dtype {given.dtype}{hint}")
+
+
 def _check_dtype(dtype: Any) -> None:
     try:
         is_known = np.dtype(dtype) in (np.float64, np.float32)
@@ -568,13 +581,6 @@ def _check_dtype(dtype: Any) -> None:
         is_known = False
     if not is_known:
         raise ValueError(f"dtype must be float64 or float32, got {dtype!r}")
-
-
-def _read_values(values: ArrayLike) -> NDArray[np.float64]:
-    try:
-        return np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"values must be numbers, one or several per training row: {error}") from None
 
 
 def _made_again(
