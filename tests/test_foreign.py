@@ -544,6 +544,24 @@ def test_averages_of_labels_are_not_what_boosted_trees_predict(library):
 
 
 @LIBRARIES
+def test_an_explanation_does_not_pass_for_a_prediction_of_boosted_trees(library):
+    X, y, new, r = data()
+    told = "(a weighted average of y_train, not what the model predicts): "
+    labels = y if library == "lightgbm" else np.searchsorted(LETTERS, y)
+    for kind, given in (("classifier", labels), ("regressor", r)):
+        kernel = kernel_without_warning(boosted(library, kind)[0], X, given)
+        assert told in str(kernel.explain(new[0]))
+    assert told not in str(ForestKernel.from_model(classifier("forest"), X, y).explain(new[0]))
+    assert told in str(kernel_without_warning(classifier("forest"), X, y[::-1]).explain(new[0]))
+
+
+def kernel_without_warning(*forest):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return ForestKernel.from_model(*forest)
+
+
+@LIBRARIES
 def test_boosted_trees_with_labels_average_them(library):
     X, y, new, r = data()
     labels = y if library == "lightgbm" else np.searchsorted(LETTERS, y)

@@ -26,6 +26,7 @@ if TYPE_CHECKING:  # the methods of the kernel call this module
     from kernelforest.kernel.product import ForestKernel
 
 _SHOWN = 10  # rows of a printed table
+_OTHER = "a weighted average of y_train, not what the model predicts"
 _NARROWEST = 2  # features named in a sentence
 
 
@@ -92,6 +93,7 @@ class Explanation:
     narrowest: tuple[str, ...]  # features along which K falls fastest, in units of their spread
     corrected: float | None = None  # the estimate after calibration and prior, where the forest has them
     how: str = ""  # what was done to it: calibrated, for the prior
+    repeats: bool = True  # whether the forest, as far as one knows, predicts such averages; boosted trees do not
 
     @property
     def n_heaviest(self) -> int:
@@ -137,8 +139,8 @@ class Explanation:
 
     def _head(self) -> str:
         if not self.classes:
-            return f"value = {self.estimate:.4g}"
-        p = _probability(self.estimate)
+            return f"value = {self.estimate:.4g}" + ("" if self.repeats else f" ({_OTHER})")
+        p = _probability(self.estimate) + ("" if self.repeats else f" ({_OTHER})")
         if self.corrected is not None and _probability(self.corrected) != p:
             p = f"{_probability(self.corrected)} ({self.how}; the weighted average is {p})"
         return f"p = {p}" if self._is_positive() else f"p({self.target}) = {p}"
@@ -198,6 +200,7 @@ def explain(kernel: ForestKernel, x0: Any, label: Any, aggregate: str, fill: str
         narrowest_features(kernel, x0)[:_NARROWEST],
         None if correct is None else float(corrected[target]),
         "" if correct is None else correct.words(meant),
+        training.repeats,
     )
 
 
