@@ -25,9 +25,15 @@ from kernelforest.threads import read_threads
 
 
 def training_from(
-    fitted: Any, X_train: Any, y_train: Any = None, *, weight: ArrayLike | None = None, n_jobs: int | None = None
+    fitted: Any,
+    X_train: Any,
+    y_train: Any = None,
+    *,
+    weight: ArrayLike | None = None,
+    n_jobs: int | None = None,
+    say: bool = True,
 ) -> Training:
-    """Describe somebody else's forest; see `ForestKernel.from_model`."""
+    """Describe somebody else's forest, and say why its predictions are no averages; see `ForestKernel.from_model`."""
     threads = read_threads(n_jobs)
     source = source_of(fitted, threads)
     names = _column_names(X_train) or source.names
@@ -47,7 +53,7 @@ def training_from(
         drawn_by_weight = DRAWN_BY_WEIGHT and draws is not None
         weights = "" if drawn_by_weight or weight is not None else ", or with weights that were not given"
         reasons = (f"the trees were grown with other labels than y_train{weights}",)
-    if reasons and values.shape[1]:
+    if say and reasons and values.shape[1]:
         notify(f"weighted averages of labels will differ from predict: {'; '.join(reasons)}")
     numbering = numbering_of(raw, threads)
     n_features = source.n_features if X_train is None else _width("X_train", X_train)

@@ -84,7 +84,7 @@ class ForestKernel:
             kernel: ForestKernel = fitted.kernel_
             check_own_rows(kernel._training, X_train, y_train, weight)
             return kernel
-        origin = partial(cls.from_model, weight=weight, n_jobs=n_jobs), (fitted, X_train, y_train)
+        origin = partial(_made_quietly, cls, weight, n_jobs), (fitted, X_train, y_train)
         return cls(training_from(fitted, X_train, y_train, weight=weight, n_jobs=n_jobs), origin)
 
     def __reduce__(self) -> Any:
@@ -581,6 +581,14 @@ def _check_dtype(dtype: Any) -> None:
         is_known = False
     if not is_known:
         raise ValueError(f"dtype must be float64 or float32, got {dtype!r}")
+
+
+def _made_quietly(
+    cls: type[ForestKernel], weight: ArrayLike | None, n_jobs: int | None, fitted: Any, X_train: Any, y_train: Any
+) -> ForestKernel:
+    """The kernel of another library's forest, once more: what there is to warn of was said the first time."""
+    origin = partial(_made_quietly, cls, weight, n_jobs), (fitted, X_train, y_train)
+    return cls(training_from(fitted, X_train, y_train, weight=weight, n_jobs=n_jobs, say=False), origin)
 
 
 def _made_again(
