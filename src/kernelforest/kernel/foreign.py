@@ -72,7 +72,7 @@ def training_from(
         aggregate=source.aggregate,
         frame=X_train if is_frame(X_train) else None,
         on_paths=source.on_paths,
-        repeats=not others,
+        repeats=not reasons,
         sparse=X_train if hasattr(X_train, "toarray") and source.opens_sparse else None,
     )
 
