@@ -67,7 +67,7 @@ def candidate(splitter="best", mtry=1, leaf_size=1, score=0.5, error=0.01, n_tre
 def tuned(*candidates, n_rows=1000, calibrated=True, scoring="log_loss"):
     """What the displays see of a tuned model."""
     model = KernelForestClassifier()
-    model.forest_, model.blend_, model.tuning_ = None, (), Tuning(candidates, scoring, n_rows, calibrated)
+    model.calibration_, model.blend_, model.tuning_ = None, (), Tuning(candidates, scoring, n_rows, calibrated)
     return model
 
 
