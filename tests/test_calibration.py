@@ -311,14 +311,31 @@ def test_folds_spread_classes_evenly():
 
 
 def test_repeated_rows_do_not_count_as_evidence_when_they_are_a_group():
-    p, y = draw(60, seed=1)
+    p, y = draw(150, seed=1)
     q, labels = pair(np.repeat(expit(0.25 * logit(p)), 6)), np.repeat(y, 6)
     alone, grouped = (
-        choose_calibrator("auto", q, labels, groups=g).candidates[1] for g in (None, np.repeat(np.arange(60), 6))
+        choose_calibrator("auto", q, labels, groups=g).candidates[1] for g in (None, np.repeat(np.arange(150), 6))
     )
     assert grouped.standard_error > 2 * alone.standard_error
-    one = choose_calibrator("auto", q, labels, groups=np.zeros(360))
+    one = choose_calibrator("auto", q, labels, groups=np.zeros(900))
     assert one.method is None
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_rows_of_a_group_that_share_all_calibrate_as_one_row(method):
+    p, y = draw(30, seed=1)
+    six, groups = np.repeat(np.arange(30), 6), np.repeat(np.arange(30), 6)
+    apart = fit_calibrator(method, pair(p), y)
+    together = fit_calibrator(method, pair(p[six]), y[six], groups=groups)
+    np.testing.assert_allclose(together(pair(GRID)), apart(pair(GRID)), atol=1e-6)
+    assert np.abs(fit_calibrator(method, pair(p[six]), y[six])(pair(GRID)) - apart(pair(GRID))).max() > 0.003
+
+
+def test_groups_whose_labels_do_not_go_together_hardly_matter():
+    p, y = draw(2000, seed=2)
+    groups = np.arange(2000) % 40
+    found, rival = fit_calibrator("sigmoid", pair(p), y, groups=groups), fit_calibrator("sigmoid", pair(p), y)
+    np.testing.assert_allclose(found(pair(GRID)), rival(pair(GRID)), atol=1e-3)
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 7])

@@ -110,12 +110,18 @@ Calibrator = Identity | Scaling | OneVsRest
 
 
 def fit_calibrator(
-    method: str, proba: ArrayLike, labels: ArrayLike, weight: ArrayLike | None = None, *, n_rows: int | None = None
+    method: str,
+    proba: ArrayLike,
+    labels: ArrayLike,
+    weight: ArrayLike | None = None,
+    groups: ArrayLike | None = None,
+    *,
+    n_rows: int | None = None,
 ) -> Calibrator:
     """Fit a map from out-of-bag probabilities to calibrated ones.
 
-    `proba` is (n_rows, n_classes), `labels` are class numbers; they may be a weighted sample of `n_rows`. The map can be
-    pickled; it keeps the shape of its input.
+    `proba` is (n_rows, n_classes), `labels` are class numbers; they may be a weighted sample of `n_rows`. Rows of `groups`
+    count for less, as far as their labels go together. The map can be pickled; it keeps the shape of its input.
 
     Four rows at 0.5, one of them a hit: isotonic regression says (1 + 1/2 + 1/2) / (4 + 1 + 1).
 
@@ -124,7 +130,8 @@ def fit_calibrator(
     array([[0.6667, 0.3333]])
     """
     check_choice("method", method, METHODS)
-    _, p, y, w = seen(proba, labels, weight, n_rows)
+    keep, p, y, w = seen(proba, labels, weight, n_rows)
+    w = _told(p, y, w, _members(groups, keep))
     return _fit(method if len(np.unique(y)) > 1 else None, p, y, w)
 
 
@@ -190,6 +197,7 @@ def choose_calibrator(
     check_whole("folds", folds, 2)
     keep, p, y, w = seen(proba, labels, weight, n_rows)
     group = _members(groups, keep)
+    w = _told(p, y, w, group)
     if len(np.unique(y)) < 2:
         method = None
     elif method == "auto" and number_of_rows(w) < FEW_ROWS:
@@ -229,8 +237,9 @@ def cross_fitted(
     check_choice("method", method, (None, *METHODS))
     out = np.array(proba, dtype=np.float64)
     keep, p, y, w = seen(proba, labels, weight)
-    fold = _folds(y, _members(groups, keep), _number_of_folds(folds, p), seed, even=False)
-    out[keep] = _crossed(method, p, y, w, fold, most)
+    group = _members(groups, keep)
+    fold = _folds(y, group, _number_of_folds(folds, p), seed, even=False)
+    out[keep] = _crossed(method, p, y, _told(p, y, w, group), fold, most)
     return out
 
 
@@ -241,6 +250,19 @@ def _members(groups: ArrayLike | None, keep: Mask) -> Numbers:
     if np.shape(groups) != keep.shape:
         raise ValueError(f"groups must be {keep.shape} like labels, got {np.shape(groups)}")
     return np.unique(np.asarray(groups)[keep], return_inverse=True)[1]
+
+
+def _told(p: Floats, y: Numbers, w: Floats, group: Numbers) -> Floats:
+    """Weights that sum to as many rows as tell the same.
+
+    What a sigmoid leaves unexplained may go together in groups. Then the sums over groups are larger than they would be by
+    chance, and rows count for less by this factor: forty rows of a group that share one label are one row.
+    """
+    if not len(w) or group.max() + 1 == len(group) or len(np.unique(y)) < 2:
+        return w
+    rest = w[:, None] * (np.eye(p.shape[1])[y] - _fit("sigmoid", p, y, w)(p))
+    together = np.stack([np.bincount(group, column) for column in rest.T])
+    return w / max(1.0, float((together**2).sum() / max((rest**2).sum(), np.finfo(np.float64).tiny)))
 
 
 def _number_of_folds(folds: int, p: Floats) -> int:
@@ -257,7 +279,8 @@ def _crossed(method: str | None, p: Floats, y: Numbers, w: Floats, fold: Numbers
         rows, mass = np.flatnonzero(fold != f), w[fold != f]
         if most is not None and len(rows) > most:
             n_rows, (rows, mass) = len(rows), sample_rows(rows, y, w, most, f)
-            mass = mass * (effective_number(mass, y[rows], most=n_rows) / mass.sum())
+            told = w.sum() / effective_number(w, y, most=len(w))  # less than one with groups
+            mass = mass * (told * effective_number(mass, y[rows], most=n_rows) / mass.sum())
         if method in SCALINGS and not starts:  # the others end near to the first
             starts = [change for _, change in scalings(method, p[rows], y[rows], mass)]
         out[fold == f] = _fit(method, p[rows], y[rows], mass, starts)(p[fold == f])

@@ -56,7 +56,8 @@ def fit_calibration(forest: Forest, raw: OutOfBag, method: str, scoring: str, se
             rows, weight = sample_rows(seen, targets.labels, targets.weight, most, seed)
         else:
             rows, weight = seen, targets.weight[seen]
-        about = raw.proba[rows], targets.labels[rows], weight
+        groups = None if targets.groups is None else targets.groups[rows]
+        about = raw.proba[rows], targets.labels[rows], weight, groups
         chosen = replace(chosen, calibrator=fit_calibrator(chosen.method, *about, n_rows=len(seen)))
     if method in METHODS and chosen.method is None:
         why = "rows that trees left out have one class only" if len(rows) else "no row was left out by a tree"
