@@ -312,6 +312,7 @@ def main() -> None:
         real += [run(name, task) for name, task in real_tasks(rep)]
     signal = [run for run in runs if run[0] != "nothing"]  # where there is no signal, the oracle is the base rate
     n_problems, n_sets = (len({name for name, _, _ in each}) for each in (signal, real))
+    print(f"# Which rule chooses best: `python benchmarks/rules.py --reps {options.reps}`\n")
     print(
         f"{options.reps} repetitions of {n_problems} problems with {options.rows} rows and {N_TEST} test rows, and of "
         f"{n_sets} data sets of scikit-learn; {TREES} trees."
