@@ -331,6 +331,18 @@ def test_rows_of_a_group_that_share_all_calibrate_as_one_row(method):
     assert np.abs(fit_calibrator(method, pair(p[six]), y[six])(pair(GRID)) - apart(pair(GRID))).max() > 0.003
 
 
+def test_rows_of_a_group_count_as_one_where_maps_are_fitted_on_some_rows_only():
+    p, y = draw(30, seed=1)
+    six = np.repeat(np.arange(30), 6)
+    moved = {
+        most: np.abs(cross_fitted("sigmoid", pair(p[six]), y[six], groups=six, most=most)[:, 1] - p[six]).mean()
+        for most in (None, 150)
+    }
+    apart = np.abs(cross_fitted("sigmoid", pair(p[six]), y[six], most=150)[:, 1] - p[six]).mean()
+    assert moved[150] == pytest.approx(moved[None], rel=0.25)
+    assert moved[150] < 0.8 * apart
+
+
 def test_groups_whose_labels_do_not_go_together_hardly_matter():
     p, y = draw(2000, seed=2)
     groups = np.arange(2000) % 40

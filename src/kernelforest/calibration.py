@@ -275,11 +275,11 @@ def _crossed(method: str | None, p: Floats, y: Numbers, w: Floats, fold: Numbers
     if not fold.any():  # one fold leaves nothing to fit on
         return out
     starts: list[Floats] = []
+    told = w.sum() / effective_number(w, y, most=len(w))  # one, less with groups
     for f in range(fold.max() + 1):
         rows, mass = np.flatnonzero(fold != f), w[fold != f]
         if most is not None and len(rows) > most:
             n_rows, (rows, mass) = len(rows), sample_rows(rows, y, w, most, f)
-            told = w.sum() / effective_number(w, y, most=len(w))  # less than one with groups
             mass = mass * (told * effective_number(mass, y[rows], most=n_rows) / mass.sum())
         if method in SCALINGS and not starts:  # the others end near to the first
             starts = [change for _, change in scalings(method, p[rows], y[rows], mass)]

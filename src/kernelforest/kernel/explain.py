@@ -200,7 +200,7 @@ def explain(kernel: ForestKernel, x0: Any, label: Any, aggregate: str, fill: str
         narrowest_features(kernel, x0)[:_NARROWEST],
         None if correct is None else float(corrected[target]),
         "" if correct is None else correct.words(meant),
-        training.repeats,
+        not training.differs,
     )
 
 

@@ -20,20 +20,13 @@ from kernelforest.kernel.queries import take_rows
 from kernelforest.kernel.sources import DRAWN_BY_WEIGHT, MISPLACED_GAPS, Source, source_of
 from kernelforest.kernel.training import Training
 from kernelforest.labels import read_labels, read_weights
-from kernelforest.notices import notify
 from kernelforest.threads import read_threads
 
 
 def training_from(
-    fitted: Any,
-    X_train: Any,
-    y_train: Any = None,
-    *,
-    weight: ArrayLike | None = None,
-    n_jobs: int | None = None,
-    say: bool = True,
+    fitted: Any, X_train: Any, y_train: Any = None, *, weight: ArrayLike | None = None, n_jobs: int | None = None
 ) -> Training:
-    """Describe somebody else's forest, and say why its predictions are no averages; see `ForestKernel.from_model`."""
+    """Describe somebody else's forest; see `ForestKernel.from_model`."""
     threads = read_threads(n_jobs)
     source = source_of(fitted, threads)
     names = _column_names(X_train) or source.names
@@ -53,8 +46,6 @@ def training_from(
         drawn_by_weight = DRAWN_BY_WEIGHT and draws is not None
         weights = "" if drawn_by_weight or weight is not None else ", or with weights that were not given"
         reasons = (f"the trees were grown with other labels than y_train{weights}",)
-    if say and reasons and values.shape[1]:
-        notify(f"weighted averages of labels will differ from predict: {'; '.join(reasons)}")
     numbering = numbering_of(raw, threads)
     n_features = source.n_features if X_train is None else _width("X_train", X_train)
     return Training(
@@ -72,7 +63,7 @@ def training_from(
         aggregate=source.aggregate,
         frame=X_train if is_frame(X_train) else None,
         on_paths=source.on_paths,
-        repeats=not reasons,
+        differs=reasons,
         sparse=X_train if hasattr(X_train, "toarray") and source.opens_sparse else None,
     )
 

@@ -27,6 +27,7 @@ from kernelforest.kernel.nearest import nearest_rows
 from kernelforest.kernel.operators import leaf_operator
 from kernelforest.kernel.plans import Plan, make_plan
 from kernelforest.kernel.training import Correction, Training
+from kernelforest.notices import notify
 from kernelforest.threads import blocks_of
 
 _KEPT = 256_000_000  # bytes of an index that is kept for the next call
@@ -81,11 +82,13 @@ class ForestKernel:
 
         """
         if hasattr(type(fitted), "kernel_") and isinstance(fitted.kernel_, ForestKernel):  # Gaussian processes have another
-            kernel: ForestKernel = fitted.kernel_
-            check_own_rows(kernel._training, X_train, y_train, weight)
-            return kernel
-        origin = partial(_made_quietly, cls, weight, n_jobs), (fitted, X_train, y_train)
-        return cls(training_from(fitted, X_train, y_train, weight=weight, n_jobs=n_jobs), origin)
+            own: ForestKernel = fitted.kernel_
+            check_own_rows(own._training, X_train, y_train, weight)
+            return own
+        kernel = _made(cls, weight, n_jobs, fitted, X_train, y_train)
+        if kernel._training.differs and kernel._training.values.shape[1]:
+            notify(f"weighted averages of labels will differ from predict: {'; '.join(kernel._training.differs)}")
+        return kernel
 
     def __reduce__(self) -> Any:
         if self._origin is None:
@@ -583,12 +586,12 @@ def _check_dtype(dtype: Any) -> None:
         raise ValueError(f"dtype must be float64 or float32, got {dtype!r}")
 
 
-def _made_quietly(
+def _made(
     cls: type[ForestKernel], weight: ArrayLike | None, n_jobs: int | None, fitted: Any, X_train: Any, y_train: Any
 ) -> ForestKernel:
-    """The kernel of another library's forest, once more: what there is to warn of was said the first time."""
-    origin = partial(_made_quietly, cls, weight, n_jobs), (fitted, X_train, y_train)
-    return cls(training_from(fitted, X_train, y_train, weight=weight, n_jobs=n_jobs, say=False), origin)
+    """The kernel of another library's forest; a pickle makes it again, and what there is to warn of was said before."""
+    origin = partial(_made, cls, weight, n_jobs), (fitted, X_train, y_train)
+    return cls(training_from(fitted, X_train, y_train, weight=weight, n_jobs=n_jobs), origin)
 
 
 def _made_again(

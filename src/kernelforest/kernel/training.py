@@ -69,7 +69,7 @@ class Training:
     cuts: tuple[CutBack, ...] = ()  # one for each of the readings
     open: Callable[[Any], tuple[int, Send]] | None = None  # reads a table once, so that its rows can be sent by blocks
     on_paths: Callable[[Any], NDArray[np.bool_]] | None = None  # which features trees ask for on the way of a row
-    repeats: bool = True  # whether, as far as one knows, the estimate that is meant is what the forest predicts
+    differs: tuple[str, ...] = ()  # why the forest predicts something else than the estimate that is meant
     sparse: Any = None  # the training table, if it is sparse: all of `matrix` may not fit
 
     def rows(self, which: NDArray[np.intp]) -> tuple[Any, NDArray[np.float64]]:
