@@ -13,6 +13,7 @@ from real_catalogue import Table
 MOST_TEST = 20_000  # rows to score on are all that are left, or these many of them
 MOST_TRAIN = 0.8  # share of the rows
 LEAST_OF_CLASS = 5  # training rows, so that five folds have one each
+LEAST_FULL = 0.9  # share of the training rows asked for that whole groups have to make up
 DRAWS = 20  # of groups, of which the one that is most like the table is taken
 
 Rows = NDArray[np.int64]
@@ -44,12 +45,12 @@ def one_split(table: Table, n_train: int, key: list[int]) -> Split:
     if table.groups is None:
         return split_of_rows(table.y, n_train, rng)
     draws = [split_of_groups(table.groups, n_train, rng) for _ in range(DRAWS)]
-    unlikeness = [unlike(table.y, draw) for draw in draws]
-    if min(unlikeness) == np.inf or len(draws[0].train) < 0.9 * n_train:
-        raise ValueError(
-            f"n_train must let whole groups of {table.name!r} hold {LEAST_OF_CLASS} rows of a class, got {n_train}"
-        )
-    return draws[int(np.argmin(unlikeness))]
+    full = [draw for draw in draws if len(draw.train) >= LEAST_FULL * n_train]
+    unlikeness = [unlike(table.y, draw) for draw in full]
+    if min(unlikeness, default=np.inf) == np.inf:
+        law = f"fill to {LEAST_FULL:.0%}, with {LEAST_OF_CLASS} rows of each class"
+        raise ValueError(f"n_train must be what whole groups of {table.name!r} {law}, got {n_train}")
+    return full[int(np.argmin(unlikeness))]
 
 
 def split_of_rows(y: Rows, n_train: int, rng: np.random.Generator) -> Split:

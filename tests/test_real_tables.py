@@ -286,10 +286,12 @@ def test_too_few_or_too_many_training_rows_are_refused(n_train):
         splits(table_of([500, 500]), n_train, 1, seed=0)
 
 
-def test_groups_that_cannot_be_cut_are_refused():
-    table = table_of([50, 50], groups=np.repeat([0, 1], 50))
-    with pytest.raises(ValueError, match="n_train must let whole groups of 'made-up' hold 5 rows of a class, got 40"):
-        splits(table, 40, 1, seed=0)
+@pytest.mark.parametrize("n_train", [40, 50])
+def test_groups_that_cannot_be_cut_are_refused(n_train):
+    table = table_of([50, 50])
+    table = replace(table, groups=table.y)  # 40 rows hold no group, 50 rows no second class
+    with pytest.raises(ValueError, match=f"whole groups of 'made-up' fill to 90%, with 5 rows of each class, got {n_train}"):
+        splits(table, n_train, 1, seed=0)
 
 
 # --------------------------------------------------------------------------------------------- known probabilities
