@@ -26,14 +26,16 @@ def count_draws(samples: Sequence[NDArray[Any]], n_draws: int | None, n_rows: in
     return None if (counts == 1).all() else counts
 
 
-def check_leaf_counts(trees: Sequence[Any], leaves: NDArray[Any], counts: Counts, weight: Weights) -> None:
-    """A tree knows how many different rows of positive weight grew each leaf; other rows reach others."""
+def check_leaf_counts(
+    trees: Sequence[Any], leaves: NDArray[Any], counts: Counts, weight: Weights, repeats: bool = False
+) -> None:
+    """A tree knows how many rows of positive weight grew a leaf, different ones unless it `repeats`; others reach others."""
     for t, tree in enumerate(each.tree_ for each in trees):
-        drawn = np.ones(len(leaves), dtype=bool) if counts is None else counts[t] > 0
+        drawn = np.ones(len(leaves), np.int64) if counts is None else counts[t] if repeats else counts[t] > 0
         wanted = _of_leaves(tree, tree.n_node_samples)
-        found = np.bincount(leaves[drawn, t], minlength=tree.node_count)
-        weighed = drawn if weight is None else drawn & (weight > 0)
-        if any(np.array_equal(each, wanted) for each in (found, np.bincount(leaves[weighed, t], None, tree.node_count))):
+        found = np.bincount(leaves[:, t], drawn, tree.node_count).astype(np.int64)
+        weighed = found if weight is None else np.bincount(leaves[:, t], drawn * (weight > 0), tree.node_count)
+        if np.array_equal(found, wanted) or np.array_equal(weighed, wanted):
             continue
         bad = int((found != wanted).argmax())
         raise ValueError(

@@ -38,7 +38,7 @@ def training_from(
     if MISPLACED_GAPS and source.trees and read is not None and np.isnan(matrix()).any():
         source, reasons = replace(source, trees=()), (*reasons, "scikit-learn before 1.8 misplaces rows with missing values")
     draws = None if source.samples is None else count_draws(source.samples, source.n_draws, len(raw))
-    check_leaf_counts(source.trees, raw, draws, masses)
+    check_leaf_counts(source.trees, raw, draws, masses, source.repeats)
     if not reasons and not weighs_alike(source.trees, raw, draws, masses):
         reasons = ("the trees were grown with other weights of rows, give weight= as the docstring says",)
     values, classes = _targets(y_train, source, len(raw))
@@ -123,6 +123,8 @@ def _targets(y_train: Any, source: Source, n_rows: int) -> tuple[NDArray[np.floa
     if y_train is None:
         return np.empty((n_rows, 0)), None
     y = np.asarray(y_train)
+    if y.dtype.names:  # events and times of scikit-survival
+        y = np.column_stack([y[name].astype(np.float64) for name in y.dtype.names])
     if y.ndim not in (1, 2) or len(y) != n_rows:
         raise ValueError(f"y_train must have one entry per training row ({n_rows}), got shape {y.shape}")
     numeric = y.dtype.kind == "f" or (y.ndim == 2 and y.shape[1] > 1) if source.numeric is None else source.numeric

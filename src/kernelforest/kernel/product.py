@@ -53,17 +53,18 @@ class ForestKernel:
         Parameters
         ----------
         fitted : model, Booster or pair
-            From scikit-learn a RandomForest, ExtraTrees, Bagging of decision trees or DecisionTree: they know what each tree
-            drew. A model or Booster of LightGBM or XGBoost: their draws are not known, so every tree counts as grown on all
-            rows; their trees are no repetitions of each other, but K still is the share of trees in which two rows share a
-            leaf. For anything else a pair (leaves_train, apply_function): the leaf of each training row in each tree, and
-            what says so for new rows. Of a `KernelForestClassifier` the answer is its `kernel_`,
+            From scikit-learn a RandomForest, ExtraTrees, Bagging of decision trees or DecisionTree, from imbalanced-learn a
+            BalancedRandomForestClassifier, a forest of quantile-forest or scikit-survival: they know what each tree drew. A
+            GradientBoosting of scikit-learn, a model or Booster of LightGBM or XGBoost: their draws are not known, so every
+            tree counts as grown on all rows; their trees are no repetitions of each other, but K still is the share of trees
+            in which two rows share a leaf. For anything else a pair (leaves_train, apply_function): the leaf of each row of
+            training in each tree, and what says so for new rows. Of a `KernelForestClassifier` the answer is its `kernel_`,
             which knows labels and weights: others are refused.
         X_train : table
             What the forest was fitted on, row for row. It is kept, not copied. With a pair it may be None.
         y_train : array, optional
-            Labels or numbers that the forest was fitted on. Where the forest does not say which (a Booster, a pair), text,
-            booleans and integers are labels.
+            Labels or numbers that the forest was fitted on; of a survival forest, events and times become two columns. Where
+            the forest does not say which (a Booster, a pair), text, booleans and integers are labels.
         weight : array of shape (n_rows,), optional
             What each row counts in a leaf, times how often it was drawn. To repeat the predictions of a forest that was
             fitted with `sample_weight` or `class_weight`, give those; but scikit-learn 1.9 draws bootstrap samples by

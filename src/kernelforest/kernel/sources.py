@@ -1,6 +1,7 @@
 """Other people's forests: a fitted model enters; what its library says about it leaves.
 
-Only public interfaces are read. LightGBM and XGBoost are recognised by the module of their classes and never imported.
+Only public interfaces are read. Libraries other than scikit-learn are recognised by the modules of their classes and never
+imported.
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,10 @@ from sklearn.ensemble import (
     BaggingRegressor,
     ExtraTreesClassifier,
     ExtraTreesRegressor,
+    GradientBoostingClassifier,
+    GradientBoostingRegressor,
+    HistGradientBoostingClassifier,
+    HistGradientBoostingRegressor,
     RandomForestClassifier,
     RandomForestRegressor,
 )
@@ -35,15 +40,25 @@ from kernelforest.threads import run
 FORESTS = (RandomForestClassifier, RandomForestRegressor, ExtraTreesClassifier, ExtraTreesRegressor)
 BAGS = (BaggingClassifier, BaggingRegressor)
 TREES = (DecisionTreeClassifier, DecisionTreeRegressor)
+STAGES = (GradientBoostingClassifier, GradientBoostingRegressor)
 _VERSION = tuple(int(part) for part in sklearn.__version__.split(".")[:2])
 # before 1.8 trees put some rows with missing values in other leaves than apply: scikit-learn issue 32178
 MISPLACED_GAPS = _VERSION < (1, 8)
 DRAWN_BY_WEIGHT = _VERSION >= (1, 9)  # bootstrap samples
 ACCEPTED = (
-    "a fitted RandomForest, ExtraTrees, Bagging of decision trees or DecisionTree of scikit-learn, a model or Booster of "
+    "a fitted RandomForest, ExtraTrees, Bagging of decision trees, DecisionTree or GradientBoosting of scikit-learn, a "
+    "BalancedRandomForest of imbalanced-learn, a forest of quantile-forest or scikit-survival, a model or Booster of "
     "LightGBM or XGBoost, a KernelForestClassifier, or a pair (leaves_train, apply_function)"
 )
+BY_PAIR = {  # libraries whose models tell their leaves, and no more
+    "catboost": "the pair (model.calc_leaf_indexes(X_train), model.calc_leaf_indexes) where a model is of CatBoost",
+    "ydf": "the pair (model.predict_leaves(table), model.predict_leaves) where a model is of YDF, and X_train that table, "
+    "with its column of labels",
+}
 BOOSTED = ("leaves of LightGBM and XGBoost hold steps that are added up, not means of labels",)  # also in forest mode
+STEPS = ("leaves of GradientBoosting hold steps that are added up, not means of labels",)
+QUANTILES = ("quantile-forest predicts quantiles, and means by one row of each leaf unless max_samples_leaf=None",)
+HAZARDS = ("scikit-survival predicts hazards and survival of leaves, not averages of y_train",)
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,6 +74,7 @@ class Source:
     trees: tuple[Any, ...] = ()  # decision trees of scikit-learn, which count the rows in their leaves
     samples: list[NDArray[Any]] | None = None  # numbers of the rows that each of them drew
     n_draws: int | None = None  # that each of them must have drawn; None: any number of rows, max_samples was set
+    repeats: bool = False  # whether a row that was drawn twice counts as two where trees count rows
     differs: tuple[str, ...] = ()  # why its predictions are no averages of labels with the weights of the kernel
     differs_unweighed: tuple[str, ...] = ()  # the same, if no weights are given
     aggregate: str = "proximity"  # the estimate that is meant when none is named
@@ -72,8 +88,16 @@ def source_of(fitted: Any, threads: int) -> Source:
     libraries = {kind.__module__.partition(".")[0] for kind in type(fitted).__mro__}
     if isinstance(fitted, tuple) and len(fitted) == 2 and callable(fitted[1]):
         return _from_pair(*fitted)
+    if "imblearn" in libraries and isinstance(fitted, RandomForestClassifier):
+        return _from_imblearn(fitted, threads)
+    if "quantile_forest" in libraries and hasattr(type(fitted), "apply"):
+        return replace(_from_sklearn(fitted, threads), differs=QUANTILES)
+    if "sksurv" in libraries and hasattr(type(fitted), "apply") and not hasattr(fitted, "train_score_"):  # not boosted
+        return replace(_from_sklearn(fitted, threads), differs=HAZARDS, numeric=True, classes=None)
     if isinstance(fitted, FORESTS + BAGS + TREES):
         return _from_sklearn(fitted, threads)
+    if isinstance(fitted, STAGES):
+        return _from_stages(fitted, threads)
     if "lightgbm" in libraries and hasattr(type(fitted), "predict"):
         return _from_lightgbm(fitted, threads)
     if "xgboost" in libraries and hasattr(type(fitted), "predict"):
@@ -83,7 +107,10 @@ def source_of(fitted: Any, threads: int) -> Source:
             "fitted must be a forest, got a Pipeline: give its last step, pipeline[-1], and as X_train what the steps "
             "before make of the rows, pipeline[:-1].transform(X_train)"
         )
-    raise TypeError(f"fitted must be {ACCEPTED}; got {type(fitted).__module__}.{type(fitted).__qualname__}")
+    wanted = next((pair for library, pair in BY_PAIR.items() if library in libraries), ACCEPTED)
+    if isinstance(fitted, HistGradientBoostingClassifier | HistGradientBoostingRegressor):
+        wanted = "a forest that says which leaves rows reach, as GradientBoosting or LightGBM: HistGradientBoosting does not"
+    raise TypeError(f"fitted must be {wanted}; got {type(fitted).__module__}.{type(fitted).__qualname__}")
 
 
 def _from_pair(leaves_train: Any, apply_function: Callable[[Any], Any]) -> Source:
@@ -100,13 +127,14 @@ def _from_pair(leaves_train: Any, apply_function: Callable[[Any], Any]) -> Sourc
     return Source(leaves, known=known)
 
 
-def _from_sklearn(fitted: Any, threads: int) -> Source:
+def _from_sklearn(fitted: Any, threads: int, samples: list[NDArray[Any]] | None = None) -> Source:
     check_is_fitted(fitted)
-    trees = (fitted,) if isinstance(fitted, TREES) else tuple(fitted.estimators_)
-    strange = [tree for tree in trees if not isinstance(tree, TREES)]
+    trees = tuple(getattr(fitted, "estimators_", [fitted]))
+    strange = [tree for tree in trees if not isinstance(tree, TREES) and "sksurv" not in type(tree).__module__]
     if strange:
         raise TypeError(f"{type(fitted).__name__} must hold decision trees of scikit-learn, got {type(strange[0]).__name__}")
-    samples = getattr(fitted, "estimators_samples_", None)  # a single tree has none
+    if samples is None:
+        samples = getattr(fitted, "estimators_samples_", None)  # a single tree has none
     if samples is not None and len(samples) != len(trees):
         raise ValueError(
             f"the forest knows the rows of {len(samples)} of its {len(trees)} trees only: fit it without warm_start"
@@ -114,7 +142,7 @@ def _from_sklearn(fitted: Any, threads: int) -> Source:
     width = int(fitted.n_features_in_)
     subsets = _subsets(fitted, width)
     return Source(
-        _sklearn_leaves(trees, subsets, threads),
+        _sklearn_leaves(fitted, trees, subsets, threads),
         width,
         _known_names(fitted),
         getattr(fitted, "classes_", None),
@@ -125,15 +153,44 @@ def _from_sklearn(fitted: Any, threads: int) -> Source:
         differs=tuple(_other_predictions(fitted, trees[0])),
         differs_unweighed=tuple(_class_weights(fitted)),
         aggregate="mean",  # of leaf averages; nothing here predicts as the others do
-        on_paths=_sklearn_paths(trees, subsets, width),
+        on_paths=_sklearn_paths(fitted, trees, subsets, width),
+    )
+
+
+def _from_imblearn(fitted: Any, threads: int) -> Source:
+    """A balanced forest: each tree was grown on the rows that its sampler drew."""
+    check_is_fitted(fitted)
+    if fitted.bootstrap:
+        raise TypeError(
+            "fitted must be grown on the rows that its samplers drew, but bootstrap=True draws of those again, and "
+            "imbalanced-learn does not say which: fit it with bootstrap=False, replacement=True, sampling_strategy='all'"
+        )
+    drawn = [np.asarray(sampler.sample_indices_) for sampler in fitted.samplers_]
+    return replace(_from_sklearn(fitted, threads, drawn), n_draws=None, repeats=True)
+
+
+def _from_stages(fitted: Any, threads: int) -> Source:
+    """Boosted trees of scikit-learn. If rows were left out, nobody says which: then trees cannot tell what grew them."""
+    check_is_fitted(fitted)
+    trees, width = tuple(fitted.estimators_.ravel()), int(fitted.n_features_in_)
+    on_all = fitted.subsample == 1.0 and fitted.n_iter_no_change is None
+    return Source(
+        _sklearn_leaves(fitted, trees, None, threads),
+        width,
+        _known_names(fitted),
+        getattr(fitted, "classes_", None),
+        numeric=not is_classifier(fitted),
+        trees=trees if on_all else (),
+        differs=STEPS,
+        on_paths=_sklearn_paths(fitted, trees, None, width),
     )
 
 
 def _other_predictions(fitted: Any, tree: Any) -> Iterator[str]:
     """What makes leaves of scikit-learn predict something else than the average of the labels that were drawn."""
-    if tree.criterion == "absolute_error":
+    if getattr(tree, "criterion", None) == "absolute_error":
         yield "criterion='absolute_error' predicts medians of leaves, not means"
-    if tree.monotonic_cst is not None and np.any(tree.monotonic_cst):
+    if np.any(getattr(tree, "monotonic_cst", None)):
         yield "monotonic_cst moves the values of leaves into order"
     if getattr(fitted, "class_weight", None) == "balanced_subsample" and fitted.bootstrap:
         yield "class_weight='balanced_subsample' weighs classes differently in each tree"
@@ -156,17 +213,17 @@ def _subsets(fitted: Any, width: int) -> list[NDArray[Any]] | None:
     return None if all(np.array_equal(columns, everything) for columns in subsets) else subsets
 
 
-def _sklearn_table(tree: Any, X: Any) -> Any:
+def _sklearn_table(fitted: Any, X: Any) -> Any:
     """A table as trees compare it, in float32: read and checked once, not once per tree."""
-    gaps: Any = "allow-nan" if get_tags(tree).input_tags.allow_nan else True
+    gaps: Any = "allow-nan" if get_tags(fitted).input_tags.allow_nan else True
     return check_array(X, dtype=np.float32, accept_sparse="csr", order="C", ensure_all_finite=gaps, input_name="X")
 
 
 def _sklearn_leaves(
-    trees: Sequence[Any], subsets: list[NDArray[Any]] | None, threads: int
+    fitted: Any, trees: Sequence[Any], subsets: list[NDArray[Any]] | None, threads: int
 ) -> Callable[[Any], NDArray[np.int32]]:
     def leaves(X: Any) -> NDArray[np.int32]:
-        table = _sklearn_table(trees[0], X)
+        table = _sklearn_table(fitted, X)
         out = np.empty((table.shape[0], len(trees)), np.int32)
 
         def one_tree(t: int) -> None:
@@ -179,10 +236,10 @@ def _sklearn_leaves(
 
 
 def _sklearn_paths(
-    trees: Sequence[Any], subsets: list[NDArray[Any]] | None, width: int
+    fitted: Any, trees: Sequence[Any], subsets: list[NDArray[Any]] | None, width: int
 ) -> Callable[[Any], NDArray[np.bool_]]:
     def on_paths(X: Any) -> NDArray[np.bool_]:
-        table = _sklearn_table(trees[0], X)
+        table = _sklearn_table(fitted, X)
         out = np.zeros((table.shape[0], width), dtype=bool)
         for t, tree in enumerate(trees):
             path = tree.decision_path(table if subsets is None else table[:, subsets[t]], check_input=False).tocoo()
