@@ -16,7 +16,6 @@ from kernelforest._engine import pairs
 from kernelforest.compiling import announced_compiling
 from kernelforest.kernel.memory import check_room, index_bytes, sparse_bytes
 from kernelforest.kernel.queries import CutBack, Query
-from kernelforest.kernel.training import Training
 from kernelforest.threads import blocks_of, run
 
 _BLOCK = 256  # least rows of a kernel per piece of work
@@ -24,19 +23,19 @@ _FEWER_VALUES = "give fewer columns of values at a time"
 
 
 def members(
-    training: Training,
-    counts: NDArray[Any] | None,
-    weight: NDArray[np.float64] | None,
-    others: NDArray[np.int32] | None = None,
+    leaves: NDArray[np.int32],
+    n_leaves: int,
+    trees: NDArray[np.int64],
+    counts: NDArray[Any] | None = None,
+    weight: NDArray[np.float64] | None = None,
 ) -> pairs.Index:
-    """Rows of each leaf, counted as often as a tree drew them; the training rows, unless leaves of others are given."""
-    n_leaves, leaves = training.n_leaves, training.leaves if others is None else others
-    n_members = leaves.size if counts is None else int(np.count_nonzero(counts, axis=1)[training.trees].sum())
+    """Rows of each leaf, counted as often as a tree drew them; `trees` has the tree of each column of leaves."""
+    n_members = leaves.size if counts is None else int(np.count_nonzero(counts, axis=1)[trees].sum())
     size = index_bytes(n_members, n_leaves, weighed=counts is not None or weight is not None)
     instead = "grow fewer trees, or ask for voting_points(x0) of single rows, which need no index"
     check_room(size, f"an index of {n_members:,} rows of {n_leaves:,} leaves", instead)
     with announced_compiling():
-        index: pairs.Index = pairs.index_rows(leaves, n_leaves, training.trees, counts, weight)
+        index: pairs.Index = pairs.index_rows(leaves, n_leaves, trees, counts, weight)
     return index
 
 

@@ -107,7 +107,7 @@ def make_plan(
     if others is not None:
         if kind not in ("leaf", "kerf"):
             raise ValueError(f"kind={kind!r} counts draws, so its columns are training rows: leave Z out")
-        columns = members(training, None, None, others)
+        columns = members(others, training.n_leaves, training.trees)
         if kind == "leaf":
             return plan(columns)
         return plan(columns._replace(totals=index("all", False).totals), by_total=True)

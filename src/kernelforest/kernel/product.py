@@ -24,7 +24,7 @@ from kernelforest.kernel.grids import default_steps, read_steps
 from kernelforest.kernel.incidence import add_values, fill_silent_rows, members, multiply
 from kernelforest.kernel.memory import check_room
 from kernelforest.kernel.nearest import nearest_rows
-from kernelforest.kernel.operators import leaf_operator
+from kernelforest.kernel.operators import LeafOperator
 from kernelforest.kernel.plans import Plan, make_plan
 from kernelforest.kernel.training import Correction, Training
 from kernelforest.notices import notify
@@ -191,7 +191,8 @@ class ForestKernel:
     def operator(self, X: Any = None) -> LinearOperator:
         """The kernel of kind "leaf" as a linear operator of scipy: `operator @ v` is `matrix(X) @ v` without the matrix.
 
-        Time and memory grow as rows times trees, so that eigenvectors or linear systems of large tables are within reach.
+        Time and memory grow as rows times trees, so that eigenvectors or linear systems of large tables are within reach. It
+        can be pickled without the forest.
 
         Parameters
         ----------
@@ -206,7 +207,7 @@ class ForestKernel:
 
         """
         leaves = None if X is None else self._leaves(X)
-        return leaf_operator(self._training, self._index("all", False), leaves)
+        return LeafOperator(self._training, self._index("all", False), leaves)
 
     def distance(self, X: Any = None, Z: Any = None, *, kind: str = "leaf") -> NDArray[np.float64]:
         """One minus the kernel, as a dense array: never negative, except for kind "inbag", which is not bounded by one.
@@ -545,7 +546,8 @@ class ForestKernel:
         training, counts = self._training, None
         if fill != "all":
             counts = self._counts if fill == "inbag" else self._counts == 0
-        index = members(training, counts, training.weight if weighed else None)
+        weight = training.weight if weighed else None
+        index = members(training.leaves, training.n_leaves, training.trees, counts, weight)
         if sum(array.nbytes for array in index) <= _KEPT:
             self._kept = (fill, weighed), index
         return index
