@@ -540,8 +540,8 @@ def test_a_lazy_table_is_named_in_predict():
 def test_other_columns_than_in_fit_are_named_in_predict():
     frame = pd.DataFrame({"when": pd.Timestamp("2024-01-01") + pd.to_timedelta(np.arange(150), "D"), "a": X[:, 0]})
     model = small().fit(frame, Y)
-    with pytest.raises(ValueError, match="column 'when' of X must hold numbers"):
-        model.predict_proba(frame.assign(when=frame["when"].astype(str)))
+    with pytest.raises(ValueError, match=r"column 'when' of X must hold dates, as in training, .* got '01\.01\.2024'"):
+        model.predict_proba(frame.assign(when=frame["when"].dt.strftime("%d.%m.%Y")))
 
 
 def test_the_out_of_bag_error_is_that_of_predictions():

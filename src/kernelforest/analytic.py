@@ -116,14 +116,18 @@ class Ruler:
 
     @property
     def width(self) -> float:
-        """Range of the column, 0 if nothing is known of it."""
-        return float(self.values[-1] - self.values[0]) if len(self.values) else 0.0
+        """Range of the column, 0 if nothing is known of it; infinite if a float64 cannot hold it."""
+        with np.errstate(over="ignore"):
+            return float(self.values[-1] - self.values[0]) if len(self.values) else 0.0
 
     def move(self, start: float, steps: Floats) -> tuple[Floats, NDArray[np.bool_]]:
         """Values at these distances from `start`, and which of them are within the data."""
         n, width = len(self.values), self.width
         if not width > 0:
             return np.full(len(steps), start), np.zeros(len(steps), dtype=bool)
+        if self.scale == "range" and width == np.inf:  # a quarter of it is a number, of the same digits
+            values, inside = Ruler(self.values / 4.0, self.scale).move(start / 4.0, steps)
+            return np.where(inside, 4.0 * np.clip(values, self.values[0] / 4.0, self.values[-1] / 4.0), start), inside
         if self.scale == "range":
             values = start + steps * width
             place = (values - self.values[0]) / width

@@ -8,32 +8,30 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
-from numbers import Number
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import check_array
 
-from kernelforest.gaps import first_value, is_gap, is_missing, unmasked
-from kernelforest.moments import as_moments, from_microseconds, kind_of_moments, microseconds, zone_of
+from kernelforest.counting import Way, as_column, may_lose, numbers_of, way_of
+from kernelforest.gaps import is_gap, is_missing, unmasked
+from kernelforest.moments import kind_of_moments, ticks_of
 from kernelforest.notices import notify
+from kernelforest.wholes import Wholes, is_wide
 
 MOST_LEVELS = 65_535
 SOME_ROWS = 10  # if a categorical column of so many has no known level, it is another column, or of another type
 _NO_NUMBERS = ("could not convert", "float() argument", "setting an array element")  # what numpy says of other things
-_TEXT_KINDS = "OUST"  # numpy kinds of text and objects
 
 
 @dataclass(frozen=True, eq=False)
 class Schema:
-    """How to read a table: which columns are categorical, and the levels of each; which are dates or durations."""
+    """How to read a table: the levels of categorical columns, and how those are counted that floats cannot hold."""
 
     levels: Mapping[int, NDArray[Any]]  # column -> its levels, sorted
-    moments: Mapping[int, str] = field(default_factory=dict)  # column -> M for dates, m for durations
-    zones: Mapping[int, Any] = field(default_factory=dict)  # column of dates -> its time zone, if it has one
+    ways: Mapping[int, Way] = field(default_factory=dict)  # columns of dates, durations or large whole numbers
 
     def matrix(self, X: Any) -> NDArray[np.floating]:
         """Turn a table with the columns of training into a matrix of float64, or float32 if it is one already.
@@ -45,7 +43,7 @@ class Schema:
         """
         X = _unpacked(X)
         _check_container(X)
-        if not self.levels and not self.moments and _is_plain(X):
+        if not self.levels and not self.ways and _is_plain(X):
             return _numbers(X)
         columns = _columns(X)
         narrow = all(j in self.levels or str(column.dtype) == "float32" for j, column in enumerate(columns))
@@ -58,17 +56,16 @@ class Schema:
                 if len(out) >= SOME_ROWS and np.isnan(out[:, j]).all() and _tally(column):
                     notify(f"no value of column {getattr(column, 'name', j)!r} was seen in fit, so all count as missing")
             else:
-                self._check_moments(column, j)
-                out[:, j] = _column_of_numbers(column, j)
+                out[:, j] = numbers_of(column, j, self.ways.get(j))
         return out
 
-    def _check_moments(self, column: Any, j: int) -> None:
-        """Refuse durations where training had dates, or numbers where it had either: they would be read as microseconds."""
-        kind, known = kind_of_moments(column), self.moments.get(j, "")
-        if kind != known and (kind or isinstance(first_value(column), Number)):  # text is refused as such
-            words = {"M": "dates", "m": "durations", "": "numbers"}
-            name = getattr(column, "name", j)
-            raise ValueError(f"column {name!r} of X must hold {words[known]}, as in training, got {words[kind]}")
+    def counted(self, column: int, values: Any) -> NDArray[np.float64]:
+        """Values of one column that is not categorical as a matrix has them.
+
+        >>> read_schema(np.array([["2024-05-01"]], "M8[D]")).counted(0, np.array(["1970-01-02"], "M8[D]"))
+        array([8.64e+10])
+        """
+        return numbers_of(as_column(values), column, self.ways.get(column))
 
     def shown(self, column: int, numbers: NDArray[np.floating]) -> Any:
         """Numbers of one column of a matrix as they were in the table: levels by name, dates as dates.
@@ -82,9 +79,7 @@ class Schema:
         if column in self.levels:
             names = np.append(self.levels[column], [None])
             return np.asarray(names[np.where(np.isnan(numbers), -1, numbers).astype(np.int64)])
-        if column in self.moments:
-            return from_microseconds(numbers, self.moments[column], self.zones.get(column))
-        return numbers
+        return self.ways[column].shown(numbers) if column in self.ways else numbers
 
 
 def is_frame(X: Any) -> bool:
@@ -92,8 +87,11 @@ def is_frame(X: Any) -> bool:
     return hasattr(X, "shape") and hasattr(X, "__getitem__") and hasattr(X, "columns")  # a lazy one is slow to name columns
 
 
-def read_schema(X: Any, categorical_features: Any = "from_dtype") -> Schema:
-    """Find the categorical columns of a table and their levels."""
+def read_schema(X: Any, categorical_features: Any = "from_dtype", *, exact: bool = True) -> Schema:
+    """Find the categorical columns of a table and their levels, and how dates and large whole numbers are counted.
+
+    Numbers that a float64 cannot hold are refused, or rounded, as other libraries do it, if it need not be `exact`.
+    """
     X = _unpacked(X)
     _check_container(X)
     if is_frame(X):
@@ -106,23 +104,26 @@ def read_schema(X: Any, categorical_features: Any = "from_dtype") -> Schema:
     else:
         names = tuple(f"x{j}" for j in range(len(_columns(X))))
     chosen = _categorical_columns(X, names, categorical_features)
-    moments = {j: kind for j, kind in enumerate(_kinds_of_moments(X)) if kind and j not in chosen}
-    if not chosen and not moments:
+    dated = [j for j, kind in enumerate(_kinds_of_moments(X)) if kind and j not in chosen]
+    wide = [j for j in _wide_columns(X) if j not in chosen and j not in dated] if exact else []
+    if not chosen and not dated and not wide:
         return Schema({})
     columns = _columns(X)
-    zones = {j: zone for j in moments if (zone := zone_of(columns[j])) is not None}
-    return Schema({j: _levels(_tally(columns[j])) for j in chosen}, moments, zones)
+    ways = {j: way for j in [*dated, *wide] if (way := way_of(columns[j], j, exact)) is not None}
+    return Schema({j: _levels(_tally(columns[j])) for j in chosen}, ways)
 
 
-def read_values(values: Any) -> tuple[NDArray[np.float64], str]:
-    """Numbers of any shape; dates and durations as a matrix counts them, and M or m if that is what they are.
-
-    >>> read_values(np.array([2], "m8[ms]"))
-    (array([2000.]), 'm')
-    """
-    array = np.asarray(values)
-    column = array.ravel()
-    return _column_of_numbers(column, 0).reshape(array.shape), kind_of_moments(column)
+def check_floats(X: Any) -> None:
+    """Refuse a table with numbers that a float64 does not hold, for those who take all columns for floats."""
+    columns = _columns(X) if (wide := _wide_columns(X)) else []
+    for j in wide:
+        way = way_of(columns[j], j)
+        if isinstance(way, Wholes) and way.origin:
+            name = getattr(columns[j], "name", j)
+            raise ValueError(
+                f"column {name!r} of X must hold numbers that a float64 holds, as whole ones up to 2**53, got such as "
+                f"{way.origin}: subtract that"
+            )
 
 
 def _check_container(X: Any) -> None:
@@ -181,8 +182,13 @@ def _columns(X: Any) -> list[Any]:
 
 def _values(column: Any) -> list[Any]:
     """A categorical column as plain values."""
-    if isinstance(column, np.ndarray) and column.dtype.kind in "mM":
-        column = column.astype(f"{column.dtype.kind}8[us]")  # finer ones would be listed as numbers, days as other dates
+    if not hasattr(column, "iloc") and str(column.dtype).lower().startswith(("datetime", "timedelta", "duration")):
+        moments = column.to_numpy() if hasattr(column, "to_numpy") else column
+        if not ticks_of(moments[~np.isnat(moments)], "us").is_exact():  # Python has no finer ones
+            name = getattr(column, "name", "")
+            raise ValueError(f"column {name!r} of X must hold whole microseconds if it is categorical, got {moments.dtype}")
+        if moments is column:
+            column = column.astype(f"{column.dtype.kind}8[us]")  # finer ones would be listed as numbers, days as other dates
     values: list[Any] = column.to_list() if hasattr(column, "to_list") else np.asarray(column).tolist()
     return values
 
@@ -206,30 +212,19 @@ def _tally(column: Any) -> dict[Any, int]:
     return {level: count for level, count in counted.items() if not is_gap(level)}
 
 
-def _column_of_numbers(column: Any, number: int) -> NDArray[np.float64]:
-    if getattr(column.dtype, "tz", None) is not None:  # pandas would give objects
-        column = column.dt.tz_convert(None)
-    values = column.to_numpy() if hasattr(column, "to_numpy") else np.asarray(column)
-    if values.dtype.kind in _TEXT_KINDS:
-        gaps = is_missing(values)
-        moments = as_moments(values[~gaps])
-        if moments is None:
-            values = np.where(gaps, np.nan, values)
-        else:
-            values = np.full(values.shape, "NaT", moments.dtype)
-            values[~gaps] = moments
-    if values.dtype.kind in "mM":
-        return microseconds(values)
-    name = getattr(column, "name", number)
-    if values.dtype.kind == "c":
-        raise ValueError(f"column {name!r} of X must hold real numbers, got dtype {values.dtype}")
-    if values.ndim == 1:
-        with suppress(TypeError, ValueError):
-            return np.asarray(values, dtype=np.float64)
-    raise ValueError(
-        f"column {name!r} of X must hold numbers, got dtype {values.dtype}; if it is categorical, fit with its name in "
-        "categorical_features"
-    )
+def _wide_columns(X: Any) -> list[int]:
+    """Columns of numbers so large that floats may not hold them; all but arrays of floats are looked at."""
+    if is_frame(X):
+        return [j for j, c in enumerate(X.columns) if may_lose(X[c])]
+    try:
+        table = np.asarray(X)
+    except ValueError:  # rows of different lengths
+        return []
+    kind, size = table.dtype.kind, table.dtype.itemsize
+    is_float = kind == "f" and size <= 8 and isinstance(X, np.ndarray)
+    if table.ndim != 2 or kind not in "iufO" or is_float or size < 8 or (kind != "O" and size == 8 and not is_wide(table)):
+        return []
+    return [j for j, column in enumerate(_columns(X)) if may_lose(column)]
 
 
 def _kinds_of_moments(X: Any) -> list[str]:

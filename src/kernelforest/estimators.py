@@ -344,8 +344,8 @@ class KernelForestClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
             default = [f"x{j}" for j in range(self.n_features_in_)]
             names = tuple(str(name) for name in getattr(self, "feature_names_in_", default))
             fitted = copy(self)  # the kernel stays that of this fit if there is another
-            tables = fitted._matrix, names, fitted.classes_, self._threads(), fitted._schema.shown
-            described = training_of(fitted.forest_, *tables)
+            columns = {"show": fitted._schema.shown, "count": fitted._schema.counted}
+            described = training_of(fitted.forest_, fitted._matrix, names, fitted.classes_, self._threads(), **columns)
             kernel = ForestKernel(described, (attrgetter("kernel_"), (fitted,)))
             kernel.meant_estimate(fitted.aggregate_, fitted.fill_, fitted._correction)
             self._kernel = kernel

@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from kernelforest.wholes import is_wide
+
 
 def is_missing(values: NDArray[Any]) -> NDArray[np.bool_]:
     """Where there is None, NaN, NaT or pandas' NA: what is not equal to itself, or refuses to say."""
@@ -38,7 +40,7 @@ def unmasked(X: Any) -> Any:
     """The values of a masked array, those that are masked as missing."""
     if not np.ma.isMaskedArray(X):
         return X
-    if X.dtype.kind in "fiub":
+    if X.dtype.kind in "fiub" and not (X.dtype.kind in "iu" and is_wide(X.compressed())):
         return np.ma.filled(X.astype(np.float64), np.nan)
     filled = np.ma.getdata(X).astype(object)
     filled[np.ma.getmaskarray(X)] = None

@@ -18,6 +18,7 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from kernelforest.checks import check_choice
+from kernelforest.data import check_floats
 from kernelforest.labels import read_labels, read_weights
 from kernelforest.naive import naive_weights
 from kernelforest.scoring import SCORINGS, Scores, score
@@ -251,10 +252,12 @@ def _read_table(model: Any, X: Any, y: Any = None, *, reset: bool) -> Any:
     if not known:
         raise ValueError(f"kernel must be one of {[*METRICS, 'precomputed']} or a callable, got {model.kernel!r}")
     how: dict[str, Any] = {"dtype": np.float64, "accept_sparse": "csr" if precomputed else False, "reset": reset}
+    given = X
     if reset and isinstance(model, RegressorMixin):
         X, y = validate_data(model, X, y, y_numeric=True, **how)
     else:
         X = validate_data(model, X, **how)
+    check_floats(given)
     if precomputed:
         check_similarities("X", X, X.shape)
         if reset and X.shape[0] != X.shape[1]:

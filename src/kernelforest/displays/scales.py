@@ -47,21 +47,29 @@ class Scale:
         return None if self.show is None else getattr(self.show(np.array([np.nan])).dtype, "tz", None)
 
     @property
+    def origin(self) -> int:
+        """What is zero in the matrix: days since 1970, or the whole number from which a column of large ones is counted."""
+        if self.show is None or self.kind == "O":
+            return 0
+        zero = self.show(np.zeros(1))
+        return int((np.asarray(zero, f"{self.kind}8[D]").astype(np.int64) if self.kind in "mM" else zero)[0])
+
+    @property
     def unit(self) -> float:
         """What one step on the axis is in the matrix."""
         return DAY if self.kind in "mM" else 1.0
 
     def place(self, numbers: Floats) -> Floats:
         """Where numbers are on the axis: dates in days since 1970, as matplotlib counts them."""
-        return np.asarray(numbers) / self.unit
+        return np.asarray(numbers) / self.unit + (self.origin if self.kind in "mM" else 0)
 
     def say(self, number: float) -> str:
         """One number in words."""
         if self.kind == "m":
-            return f"{number / DAY:.4g} days"
-        if self.show is None or self.kind == "f":
+            return f"{number / DAY + self.origin:.4g} days"
+        shown: Any = np.array([number]) if self.show is None else self.show(np.array([number]))
+        if shown.dtype.kind == "f":
             return f"{number:.4g}"
-        shown = self.show(np.array([number]))
         if self.kind != "M":
             return f"{shown[0]}"
         wall = shown if self.zone is None else shown.tz_localize(None).to_numpy()
@@ -69,7 +77,8 @@ class Scale:
 
     def label(self, axis: Any, numbers: Floats) -> None:
         """Name an axis of matplotlib and its ticks, on which these numbers are."""
-        axis.set_label_text(plain(f"{self.name} (days)" if self.kind == "m" else self.name))
+        origin = f" − {self.origin}" if self.kind == "f" and self.origin else ""
+        axis.set_label_text(plain(f"{self.name} (days)" if self.kind == "m" else f"{self.name}{origin}"))
         if self.kind == "M":
             dates: Any = import_module("matplotlib.dates")
             locator = dates.AutoDateLocator(tz=self.zone, maxticks=7)

@@ -19,6 +19,7 @@ from kernelforest.checks import check_whole
 from kernelforest.compiling import announced_compiling
 from kernelforest.frames import as_table, beside
 from kernelforest.kernel.points import opened, read_point
+from kernelforest.kernel.shape import falls
 from kernelforest.kernel.training import Show, Training, shown_columns
 from kernelforest.labels import class_number
 
@@ -215,9 +216,8 @@ def _target(training: Training, label: Any, shares: NDArray[np.float64]) -> int:
 
 def narrowest_features(kernel: ForestKernel, x0: Any) -> tuple[str, ...]:
     """Names of the features along which K falls, fastest first: mean absolute derivative, per standard deviation."""
-    found = kernel.derivatives(x0)
-    steep = np.nan_to_num(np.abs(found.right) + np.abs(found.left)).reshape(-1) * np.nan_to_num(found.h)
-    return tuple(found.names[j] for j in np.argsort(-steep, kind="stable") if steep[j] > 0)
+    steep = np.nan_to_num(falls(kernel._training, x0, kernel._steps))
+    return tuple(kernel._training.names[j] for j in np.argsort(-steep, kind="stable") if steep[j] > 0)
 
 
 def check_mass(mass: Any) -> None:

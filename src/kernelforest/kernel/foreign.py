@@ -157,7 +157,7 @@ def _readers(
         return None, _no_table
     if hasattr(X_train, "toarray"):
         return None, _opened(X_train) if source.opens_sparse else _no_dense_table
-    schema = read_schema(X_train)
+    schema = read_schema(X_train, exact=False)  # the library rounds them as well
 
     def read(X: Any) -> NDArray[np.float64]:
         numbers = np.asarray(schema.matrix(X), dtype=np.float64)

@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelforest.binning import decoded
-from kernelforest.data import is_frame, read_values
+from kernelforest.counting import read_values
+from kernelforest.data import is_frame
 from kernelforest.kernel.points import feature_number, opened
 from kernelforest.kernel.queries import take_rows
 from kernelforest.kernel.training import Training
@@ -19,6 +20,7 @@ from kernelforest.threads import blocks_of
 
 _WORDS = {"M": "dates", "m": "durations", "f": "numbers"}
 _OPENED = 2_000_000  # numbers of a sparse table that are made dense at once
+_HUGE = 1e300
 STEP = 0.2  # standard deviations, as in the paper's spam example
 
 
@@ -92,7 +94,15 @@ def read_grid(training: Training, grid: Any, features: tuple[int, int]) -> tuple
     for side in (x, y):
         if side.ndim != 1 or not len(side) or not np.isfinite(side).all() or (np.diff(side) < 0).any():
             raise ValueError(f"{law}, got {side!r}")
+    x, y = (_counted(training, j, *side) for j, *side in zip(features, (x, y), kinds, grid, strict=True))
     return x, y
+
+
+def _counted(training: Training, j: int, numbers: NDArray[np.float64], kind: str, given: Any) -> NDArray[np.float64]:
+    """Values of a side of a grid as the matrix counts them; plain numbers along dates are counted so already."""
+    if training.count is None or (not kind and _kind(training, j) != "f"):
+        return numbers
+    return training.count(j, given)
 
 
 def _kind(training: Training, j: int) -> str:
@@ -145,7 +155,10 @@ def _span(training: Training, j: int, n_points: int) -> NDArray[np.float64]:
         raise ValueError(f"grid must be given: feature {training.names[j]!r} has no finite value in training")
     low, high = column.min(), column.max()
     margin = max(0.5, 1e-5 * abs(low)) if low == high else 0.0  # of a constant; hours, if it is a date
-    return np.linspace(low - margin, high + margin, n_points)
+    if max(abs(low), abs(high)) < _HUGE:
+        return np.linspace(low - margin, high + margin, n_points)
+    most = np.finfo(np.float64).max / 4.0  # a quarter of it, so that no difference overflows
+    return 4.0 * np.linspace(max(low / 4.0 - margin / 4.0, -most), min(high / 4.0 + margin / 4.0, most), n_points)
 
 
 def _columns(training: Training) -> Iterator[NDArray[np.float64]]:

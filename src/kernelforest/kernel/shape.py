@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from numbers import Real
 from typing import Any
 
@@ -16,13 +17,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from kernelforest._engine import faces as engine
 from kernelforest.compiling import announced_compiling
-from kernelforest.data import read_values
+from kernelforest.counting import read_values
 from kernelforest.forest import Forest
 from kernelforest.frames import as_table
 from kernelforest.kernel.grids import STEP, changed_copies, is_categorical, numeric_feature, read_grid
 from kernelforest.kernel.memory import check_room
 from kernelforest.kernel.points import as_rows, feature_pair, read_point, read_rows
-from kernelforest.kernel.training import Training
+from kernelforest.kernel.training import Show, Training
 from kernelforest.smoothing import choose_rows
 from kernelforest.threads import blocks_of, run
 
@@ -49,13 +50,25 @@ class Faces:
 class Profile:
     """The step function h -> K(x0 + h e_j, x0) of one feature.
 
-    It has the value k[i] for cuts[i - 1] < x0_j + h <= cuts[i]. Call it with any h.
+    It has the value k[i] for cuts[i - 1] < x0_j + h <= cuts[i]. Call it with any h. Numbers are those of a matrix: dates are
+    in microseconds, large whole numbers are counted from the middle of their column. `start` and `ends` are as in the table.
     """
 
     feature: str
     x0: float  # value of the feature
     cuts: NDArray[np.float64]  # (n_cuts,) ascending
     k: NDArray[np.float64]  # (n_cuts + 1,) between them
+    show: Callable[[NDArray[np.float64]], Any] | None = None  # numbers as the user's table has them; None: as they are
+
+    @property
+    def start(self) -> Any:
+        """The feature at x0, as the user's table has it: a date of a column of dates."""
+        return self._shown(np.array([self.x0]))[0]
+
+    @property
+    def ends(self) -> Any:
+        """Up to which value each piece but the last reaches, as the user's table has them."""
+        return self._shown(self.cuts)
 
     @property
     def h(self) -> NDArray[np.float64]:
@@ -85,13 +98,16 @@ class Profile:
         ends = np.concatenate([[-np.inf], self.h, [np.inf]])
         return as_table({"after": ends[:-1], "upto": ends[1:], "k": self.k})
 
+    def _shown(self, numbers: NDArray[np.float64]) -> Any:
+        return numbers if self.show is None else self.show(numbers)
+
 
 @dataclass(frozen=True, eq=False)
 class Derivatives:
     """One-sided differences of the kernel at a row: (K(x0 ± h_j e_j, x0) - K(x0, x0)) / h_j, never positive.
 
     NaN where a step has no meaning or no length: categorical features, values missing in x0, and, unless h was given,
-    features that are constant in training.
+    features that are constant in training. Where h is too small for a float64 to hold the ratio, it is cut off at -1.8e308.
     """
 
     names: tuple[str, ...]
@@ -128,17 +144,23 @@ class DerivativeImportance:
 
 @dataclass(frozen=True, eq=False)
 class LevelSets:
-    """The kernel K(z, x0) on a grid, z being x0 with two of its features replaced: k[a, b] belongs to x[a] and y[b]."""
+    """The kernel K(z, x0) on a grid, z being x0 with two of its features replaced: k[a, b] belongs to x[a] and y[b].
+
+    Numbers are those of a matrix, as in a `Profile`; the frame has dates as dates.
+    """
 
     x: NDArray[np.float64]  # (n_x,)
     y: NDArray[np.float64]  # (n_y,)
     k: NDArray[np.float64]  # (n_x, n_y)
     x0: NDArray[np.float64]  # (2,) where the row itself is
     names: tuple[str, str]
+    show: Callable[[int, NDArray[np.float64]], Any] | None = None  # numbers of either feature as the user's table has them
 
     def frame(self) -> Any:
         """One line per point of the grid."""
-        return as_table({"x": np.repeat(self.x, len(self.y)), "y": np.tile(self.y, len(self.x)), "k": self.k.ravel()})
+        sides = np.repeat(self.x, len(self.y)), np.tile(self.y, len(self.x))
+        x, y = sides if self.show is None else (self.show(side, numbers) for side, numbers in enumerate(sides))
+        return as_table({"x": x, "y": y, "k": self.k.ravel()})
 
 
 def faces(training: Training, x0: Any) -> Faces:
@@ -173,13 +195,15 @@ def profile(training: Training, x0: Any, feature: int | str) -> Profile:
     for weight, box in parts:
         entered, gone = (np.searchsorted(np.sort(face[j]), before, side="right") for face in (box.lower, box.upper))
         k += weight * (entered - gone) / box.lower.shape[1]
-    return Profile(training.names[j], float(row[j]), cuts, np.minimum(k, 1.0))  # sums of shares round to a little more
+    show = None if training.show is None else partial(training.show, j)
+    return Profile(training.names[j], float(row[j]), cuts, np.minimum(k, 1.0), show)  # sums of shares round to a little more
 
 
 def derivatives(training: Training, x0: Any, h: NDArray[np.float64], kind: str, decay: float) -> Derivatives:
     """Derivatives at one row or many; steps of length NaN give NaN."""
     table, single = as_rows(x0, training.frame)
-    right, left = _differences(training, table, read_rows(training, table), h, _read_decay(kind, decay))
+    changes = _differences(training, table, read_rows(training, table), h, _read_decay(kind, decay))
+    right, left = _over(changes, h)
     h = np.where(is_categorical(training, table), np.nan, h)
     return Derivatives(training.names, right[0] if single else right, left[0] if single else left, h)
 
@@ -193,14 +217,19 @@ def derivative_importance(
     else:
         table = as_rows(X, training.frame)[0]
         matrix = read_rows(training, table)
-    right, left = _differences(training, table, matrix, h, _read_decay(kind, decay))
-    size = (np.abs(right) + np.abs(left)) / 2.0
+    size = np.abs(_differences(training, table, matrix, h, _read_decay(kind, decay))).mean(axis=0)
     n_known = (~np.isnan(size)).sum(axis=0)
     with np.errstate(invalid="ignore", divide="ignore"):
         mean = np.nansum(size, axis=0) / n_known
         error = np.sqrt(np.nansum((size - mean) ** 2, axis=0) / (n_known - 1.0) / n_known)
     error[n_known < 2] = np.nan
-    return DerivativeImportance(training.names, mean, error, mean * (default / STEP), len(size))
+    return DerivativeImportance(training.names, _over(mean, h), _over(error, h), mean * (default / h / STEP), len(size))
+
+
+def falls(training: Training, x0: Any, h: NDArray[np.float64]) -> NDArray[np.float64]:
+    """How far the kernel of kind "leaf" falls from one row over a step to either side, (n_features,); NaN without a step."""
+    table, row = read_point(training, x0)
+    return np.asarray(np.abs(_differences(training, table, row[None], h, None)).sum(axis=0)[0])
 
 
 def level_sets(training: Training, x0: Any, features: Sequence[int | str], grid: Any) -> LevelSets:
@@ -215,7 +244,8 @@ def level_sets(training: Training, x0: Any, features: Sequence[int | str], grid:
         k = np.minimum(k, 1.0)
     else:
         k = _foreign_levels(training, table, row, i, j, x, y)
-    return LevelSets(x, y, k, row[[i, j]], (training.names[i], training.names[j]))
+    show = None if training.show is None else partial(_shown_side, training.show, pair)
+    return LevelSets(x, y, k, row[[i, j]], (training.names[i], training.names[j]), show)
 
 
 def path_matrix(training: Training, X: Any, Z: Any, decay: float) -> NDArray[np.float64]:
@@ -246,17 +276,23 @@ def path_matrix(training: Training, X: Any, Z: Any, decay: float) -> NDArray[np.
 def _differences(
     training: Training, table: Any, matrix: NDArray[np.float64], h: NDArray[np.float64], decay: float | None
 ) -> NDArray[np.float64]:
-    """Differences over h, (2, rows, features); `table` are the same rows in the form that the forest reads."""
+    """K(x0 ± h_j e_j, x0) - K(x0, x0), (2, rows, features); `table` are the same rows in the form that the forest reads."""
     if training.forest is not None:
         out = _own_differences(training.forest, matrix, h, decay, training.threads)
     elif decay is not None:
         raise ValueError(_NO_NODES)
     else:
         out = _foreign_differences(training, table, matrix, h)
-    out /= h
-    out += np.where(np.isnan(matrix), np.nan, 0.0)[:, None, :]
+    out += np.where(np.isnan(matrix) | np.isnan(h), np.nan, 0.0)[:, None, :]
     out[:, :, is_categorical(training, table)] = np.nan
     return np.ascontiguousarray(out.swapaxes(0, 1))
+
+
+def _over(changes: NDArray[np.float64], h: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Changes over a step per unit, or the largest number there is."""
+    most = np.finfo(np.float64).max
+    with np.errstate(over="ignore"):
+        return np.clip(changes / h, -most, most)
 
 
 # ---- our own forests ----
@@ -358,6 +394,11 @@ def _shares(
     """Share of trees in which changed copies of the rows `which` of a table are in the leaf they came from."""
     leaves = training.route(changed_copies(training, table, which, changed))
     return np.asarray(((leaves == home) & (home >= 0)).mean(axis=1))
+
+
+def _shown_side(show: Show, pair: tuple[int, int], side: int, numbers: NDArray[np.float64]) -> Any:
+    """Numbers of one of two features as the user's table has them."""
+    return show(pair[side], numbers)
 
 
 # ---- reading ----

@@ -18,6 +18,7 @@ from kernelforest.kernel.memory import check_room
 from kernelforest.kernel.queries import CutBack, Query, Send, at_all_sizes, rows_at_once, take_rows
 
 Show = Callable[[int, NDArray[np.float64]], NDArray[Any]]  # numbers of a column as the user's table has them
+Count = Callable[[int, Any], NDArray[np.float64]]  # and the other way round
 
 
 def shown_columns(matrix: NDArray[np.float64], show: Show | None) -> list[NDArray[Any]]:
@@ -65,6 +66,7 @@ class Training:
     correct: Correction | None = None  # calibration of that estimate and prior, if any
     readings: tuple[Reading, ...] = ()  # which trees are in the columns; none: each tree is in one, as it was grown
     show: Show | None = None
+    count: Count | None = None
     frame: Any = None  # the training table of another library's forest, if it is a data frame: only that has its categories
     cuts: tuple[CutBack, ...] = ()  # one for each of the readings
     open: Callable[[Any], tuple[int, Send]] | None = None  # reads a table once, so that its rows can be sent by blocks
@@ -171,8 +173,12 @@ def training_of(
     classes: NDArray[Any],
     threads: int = 1,
     show: Show | None = None,
+    count: Count | None = None,
 ) -> Training:
-    """Describe one of our own forests; `read` turns a user's table into the matrix it was grown on, `show` a column back."""
+    """Describe one of our own forests; `read` turns a user's table into the matrix it was grown on.
+
+    `show` turns a column of that back, and `count` values of a column into what the matrix has.
+    """
     cut = list(forest.cuts()) if forest.readings else []
     firsts = np.cumsum([0, *(trees.n_leaves for _, trees in cut)])
     n_leaves, n_columns = int(firsts[-1]) if cut else len(forest.inbag), sum(r.stop - r.first for r in forest.all_readings)
@@ -212,6 +218,7 @@ def training_of(
         threads=threads,
         readings=forest.readings,
         show=show,
+        count=count,
         cuts=cuts,
         open=open_table,
     )

@@ -85,11 +85,15 @@ def _guesses(
     for some_columns in blocks_of(len(numbers), _AT_ONCE):
         chosen = numbers[some_columns]
         there = np.isfinite(known[:, chosen])
-        centre = _means(known[:, chosen], there, weight)
-        apart = np.where(there, known[:, chosen] - centre, 0.0)  # around the mean, so that large numbers keep their digits
+        values = np.where(there, known[:, chosen], 0.0)
+        powers = np.frexp(np.abs(values).max(axis=0))[1] + 1
+        values = np.ldexp(values, -powers)  # halves at most: no sum overflows, and no digit changes
+        centre = _means(values, there, weight)
+        apart = np.where(there, values - centre, 0.0)  # around the mean, so that large numbers keep their digits
         sums, shares = np.split(kernel.average(some, np.hstack((apart, there)), **_PLAIN), 2, axis=1)
         found = centre + np.divide(sums, shares, out=np.zeros_like(sums), where=shares > 0.0)
-        yield from zip(chosen.tolist(), found.T, strict=True)
+        found = np.clip(found, values.min(axis=0), values.max(axis=0))  # rounding must not lead out of what there is
+        yield from zip(chosen.tolist(), np.ldexp(found, powers).T, strict=True)
     for j in columns[levels[columns]].tolist():
         there = np.flatnonzero(~np.isnan(known[:, j]) & (weight > 0.0))
         if not len(there):
@@ -105,11 +109,11 @@ def _guesses(
 _PLAIN = {"aggregate": "proximity", "fill": "all"}  # weights that are similarities
 
 
-def _means(known: NDArray[np.float64], there: NDArray[np.bool_], weight: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Weighted means of what is known in each column; NaN if nothing is."""
+def _means(values: NDArray[np.float64], there: NDArray[np.bool_], weight: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Weighted means of what is known in each column, the rest being zero; NaN if nothing is."""
     mass = weight @ there
-    total = weight @ np.where(there, known, 0.0)
-    return np.asarray(np.divide(total, mass, out=np.full(known.shape[1], np.nan), where=mass > 0.0))
+    total = weight @ values
+    return np.asarray(np.divide(total, mass, out=np.full(values.shape[1], np.nan), where=mass > 0.0))
 
 
 def _gaps(table: Any) -> NDArray[np.bool_]:
@@ -127,7 +131,8 @@ def _filled(training: Training, table: Any, matrix: NDArray[np.float64], new: ND
         if out.dtype.kind in "iu" and columns:  # XGBoost may be told that a whole number stands for a gap
             out = out.astype(np.float64)  # averages are fractions
         for j in columns:
-            out[new[:, j], j] = _shown(training, j, matrix[new[:, j], j])
+            shown = _shown(training, j, matrix[new[:, j], j])
+            out[new[:, j], j] = _objects(shown) if out.dtype == object else shown
         return out
     out = _copy(table)
     for j in columns:
@@ -153,10 +158,12 @@ def _shown(training: Training, j: int, numbers: NDArray[np.float64]) -> NDArray[
 def _pandas(column: Any, gaps: NDArray[np.bool_], new: NDArray[Any]) -> Any:
     """A pandas column with values in its gaps, of the same type if that can hold them; whole numbers become fractions."""
     values = np.asarray(column.to_list(), dtype=object)
-    values[gaps] = new
+    values[gaps] = _objects(new)
     kind, like = getattr(column.dtype, "kind", "O"), {"index": column.index, "name": column.name}
     if new.dtype.kind == "f":
         return type(column)(values.astype(np.float64), **like).astype(column.dtype if kind == "f" else np.float64)
+    if new.dtype.kind in "iu":  # large whole numbers, which fractions would not hold
+        return type(column)(values, **like).astype(new.dtype if gaps.all() and kind == "f" else column.dtype)
     if kind in "fiub":  # a column without any value, which is no column of numbers
         return type(column)(values, **like).infer_objects()
     if hasattr(column, "cat"):
@@ -164,11 +171,21 @@ def _pandas(column: Any, gaps: NDArray[np.bool_], new: NDArray[Any]) -> Any:
     return type(column)(values, **like).astype(column.dtype)
 
 
+def _objects(new: NDArray[Any]) -> NDArray[Any]:
+    """Values as objects; dates that are too fine for Python, or too far away, as those of numpy and not as integers."""
+    out = np.empty(len(new), dtype=object)
+    plain = new.tolist()
+    out[:] = list(new) if new.dtype.kind in "mM" and any(isinstance(value, int) for value in plain) else plain
+    return out
+
+
 def _polars(column: Any, gaps: NDArray[np.bool_], new: NDArray[Any]) -> Any:
     """The same of a polars column."""
     import polars
 
     found = polars.Series(column.name, new.tolist() if new.dtype == object else new)
+    if new.dtype.kind in "iu" and column.dtype.is_integer():  # large whole numbers
+        return column.scatter(np.flatnonzero(gaps), found.cast(column.dtype))
     if column.dtype.is_integer() or column.dtype in (polars.Boolean, polars.Null):
         column = column.cast(found.dtype)
     elif isinstance(column.dtype, polars.Enum) and not set(new.tolist()) <= set(column.dtype.categories):
