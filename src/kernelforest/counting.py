@@ -9,7 +9,8 @@ from __future__ import annotations
 from contextlib import suppress
 from dataclasses import replace
 from decimal import Decimal
-from numbers import Integral, Number
+from math import isinf
+from numbers import Integral, Number, Real
 from typing import Any
 
 import numpy as np
@@ -35,7 +36,7 @@ def way_of(column: Any, number: int, exact: bool = True) -> Way | None:
     way = moments_of(values, zone_of(column)) if exact and known else Moments(kind, zone_of(column))
     if way is None:
         raise ValueError(
-            f"column {name!r} of X must hold dates or durations that a float64 can tell apart, which are 104 days of "
+            f"column {name!r} of X must hold dates or durations that a float64 can tell apart, which are 103 days of "
             f"nanoseconds, or 570 years of microseconds, got {reach_of(values)}: round them, as .dt.round('us') of pandas "
             "does, or make two columns of them"
         )
@@ -51,10 +52,12 @@ def numbers_of(column: Any, number: int, way: Way | None) -> NDArray[np.float64]
     values = _array(column, name)
     if isinstance(way, Moments):
         return way.numbers(values if values.dtype.kind in "mM" else _from_text(values, way, name))
-    if isinstance(way, Wholes) and values.dtype.kind in "iufbO":
-        with suppress(TypeError, ValueError):
-            return way.numbers(values, is_missing(values))
-    return _floats(values, name)
+    if way is None:
+        return _floats(values, name)
+    gaps = is_missing(values)
+    if values.dtype.kind not in "iub":
+        _check_whole(values[~gaps].tolist(), name)
+    return way.numbers(values, gaps)
 
 
 def read_values(values: Any) -> tuple[NDArray[np.float64], str]:
@@ -137,6 +140,17 @@ def _array(column: Any, name: Any) -> NDArray[Any]:
     if moments is None:
         return np.where(gaps, np.nan, values)
     return _among_gaps(moments, gaps)
+
+
+def _check_whole(known: list[Any], name: Any) -> None:
+    """Refuse what is no number, and floats so large that they may have been other whole numbers before."""
+    for value in known:
+        small = isinstance(value, Real) and not isinstance(value, Integral) and (abs(float(value)) < MOST or isinf(value))
+        if not (small or isinstance(value, Integral | Decimal)):
+            raise ValueError(
+                f"column {name!r} of X must hold whole numbers, as in training, got {value!r}; floats beyond 2**53 may "
+                "stand for others, too: give integers"
+            )
 
 
 def _from_text(values: NDArray[Any], way: Moments, name: Any) -> NDArray[Any]:

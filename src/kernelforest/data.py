@@ -7,7 +7,7 @@ the levels that training saw. A level it never saw is missing.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -105,7 +105,7 @@ def read_schema(X: Any, categorical_features: Any = "from_dtype", *, exact: bool
         names = tuple(f"x{j}" for j in range(len(_columns(X))))
     chosen = _categorical_columns(X, names, categorical_features)
     dated = [j for j, kind in enumerate(_kinds_of_moments(X)) if kind and j not in chosen]
-    wide = [j for j in _wide_columns(X) if j not in chosen and j not in dated] if exact else []
+    wide = _wide_columns(X, {*chosen, *dated}) if exact else []
     if not chosen and not dated and not wide:
         return Schema({})
     columns = _columns(X)
@@ -212,10 +212,10 @@ def _tally(column: Any) -> dict[Any, int]:
     return {level: count for level, count in counted.items() if not is_gap(level)}
 
 
-def _wide_columns(X: Any) -> list[int]:
-    """Columns of numbers so large that floats may not hold them; all but arrays of floats are looked at."""
+def _wide_columns(X: Any, others: Collection[int] = ()) -> list[int]:
+    """Columns, but those, of numbers so large that floats may not hold them; arrays of floats are not looked at."""
     if is_frame(X):
-        return [j for j, c in enumerate(X.columns) if may_lose(X[c])]
+        return [j for j, c in enumerate(X.columns) if j not in others and may_lose(X[c])]
     try:
         table = np.asarray(X)
     except ValueError:  # rows of different lengths
@@ -224,7 +224,7 @@ def _wide_columns(X: Any) -> list[int]:
     is_float = kind == "f" and size <= 8 and isinstance(X, np.ndarray)
     if table.ndim != 2 or kind not in "iufO" or is_float or size < 8 or (kind != "O" and size == 8 and not is_wide(table)):
         return []
-    return [j for j, column in enumerate(_columns(X)) if may_lose(column)]
+    return [j for j, column in enumerate(_columns(X)) if j not in others and may_lose(column)]
 
 
 def _kinds_of_moments(X: Any) -> list[str]:

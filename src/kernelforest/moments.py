@@ -69,10 +69,14 @@ class Moments:
     def _ticks(self, numbers: NDArray[np.floating]) -> NDArray[np.int64]:
         """Numbers of a matrix in the unit of the column, from 1970; cut off where int64 ends."""
         size = _ATTOSECONDS[self.unit]
-        near = np.rint(numbers * (_MICROSECOND // size) if size < _MICROSECOND else numbers / (size // _MICROSECOND))
+        whole = np.floor(numbers)
+        if size < _MICROSECOND:  # the fraction by itself: the product of all of it would be rounded
+            near = whole * (_MICROSECOND // size) + np.rint((numbers - whole) * (_MICROSECOND // size))
+        else:
+            near = np.rint(numbers / (size // _MICROSECOND))
         near -= self._microseconds(near) > numbers
-        whole = np.clip(near, -(2.0**63) + 1024, 2.0**63 - 1024).astype(np.int64)
-        return np.asarray(np.clip(whole, max(-_LAST - self.origin, -_LAST), min(_LAST - self.origin, _LAST)) + self.origin)
+        ticks = np.clip(near, -(2.0**63) + 1024, 2.0**63 - 1024).astype(np.int64)
+        return np.asarray(np.clip(ticks, max(-_LAST - self.origin, -_LAST), min(_LAST - self.origin, _LAST)) + self.origin)
 
     def _microseconds(self, ticks: NDArray[np.float64]) -> NDArray[np.float64]:
         size = _ATTOSECONDS[self.unit]
