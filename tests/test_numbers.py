@@ -32,7 +32,7 @@ NEAR = RNG.permutation(N)  # added to it: every value once
 COIN = RNG.integers(0, 2, N)
 NOISE = RNG.normal(size=N)
 STAMPS = np.datetime64(BASE, "ns") + NEAR.astype("m8[ns]")  # of 2006
-ATTOSECONDS = {"as": 1, "ns": 10**9, "us": 10**12, "s": 10**18, "h": 3600 * 10**18, "D": 86_400 * 10**18}
+ATTOSECONDS = {"as": 1, "ps": 10**6, "ns": 10**9, "us": 10**12, "s": 10**18, "h": 3600 * 10**18, "D": 86_400 * 10**18}
 
 
 def pure(table, y=COIN, **rules) -> KernelForestClassifier:
@@ -87,13 +87,21 @@ MOMENT_TABLES = {
 
 
 def column(table, name):
-    """The first column of a table, or of what voting points show, as a list of values that compare exactly."""
+    """The first column of a table, or of what voting points show, as a list."""
     values = table[name] if hasattr(table, "columns") else [row[0] for row in table]
     if hasattr(values, "dtype") and str(values.dtype).startswith(("Datetime", "Duration")):  # of polars, whose lists are cut
         values = pd.Series(values.to_numpy())
     known = [None if v is None or v is pd.NA or v is np.ma.masked or v != v else v for v in values]
-    numbers = (np.int64, np.uint64, np.floating)  # numpy compares integers with floats as floats
-    return [v.item() if isinstance(v, numbers) else v for v in known]
+    return [exact(v) for v in known]
+
+
+def exact(value):
+    """A value that compares exactly: numpy compares integers with floats as floats, pandas dates in nanoseconds."""
+    for method in ("to_datetime64", "to_timedelta64"):
+        value = getattr(value, method)() if hasattr(value, method) else value
+    if isinstance(value, np.datetime64 | np.timedelta64):
+        return int(value.astype(np.int64)) * ATTOSECONDS[np.datetime_data(value.dtype)[0]]
+    return value.item() if isinstance(value, np.integer | np.floating) else value
 
 
 # ---- nothing becomes one ----

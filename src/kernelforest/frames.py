@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 
 def as_table(columns: Mapping[str, Any]) -> Any:
     """Columns as a pandas data frame, or as they are where pandas is not installed."""
@@ -12,7 +14,16 @@ def as_table(columns: Mapping[str, Any]) -> Any:
         import pandas
     except ImportError:
         return dict(columns)
-    return pandas.DataFrame(columns)
+    return pandas.DataFrame({name: _as_it_is(pandas, values) for name, values in columns.items()})
+
+
+def _as_it_is(pandas: Any, values: Any) -> Any:
+    """A column for pandas; dates finer than nanoseconds as objects, or it would cut them."""
+    if not isinstance(values, np.ndarray) or values.dtype.kind not in "mM":
+        return values
+    if np.datetime_data(values.dtype)[0] not in ("ps", "fs", "as"):
+        return values
+    return pandas.Series(list(values), dtype=object)
 
 
 def beside(columns: Mapping[str, Any], names: Sequence[str], values: Iterable[Any]) -> dict[str, Any]:
