@@ -219,9 +219,9 @@ def _joined(scalars: Sequence[Any]) -> NDArray[Any]:
 
 
 def _middle(whole: NDArray[np.int64], day: int) -> int:
-    """A day in the middle of some numbers, or the number itself if int64 cannot hold a day of that unit."""
+    """A day in the middle of some numbers, or the number itself if a day has too many of that unit to be told apart."""
     middle = (int(whole.min()) + int(whole.max())) // 2 if len(whole) else 0
-    return middle - int(np.sign(middle)) * (abs(middle) % day) if 0 < day <= _LAST else middle
+    return middle - int(np.sign(middle)) * (abs(middle) % day) if 0 < day < 2**50 else middle
 
 
 def _unit(moments: Any) -> str:

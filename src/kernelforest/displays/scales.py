@@ -47,12 +47,14 @@ class Scale:
         return None if self.show is None else getattr(self.show(np.array([np.nan])).dtype, "tz", None)
 
     @property
-    def origin(self) -> int:
+    def origin(self) -> float:
         """What is zero in the matrix: days since 1970, or the whole number from which a column of large ones is counted."""
         if self.show is None or self.kind == "O":
             return 0
         zero = self.show(np.zeros(1))
-        return int((np.asarray(zero, f"{self.kind}8[D]").astype(np.int64) if self.kind in "mM" else zero)[0])
+        if self.kind in "mM":
+            return float(np.asarray(zero, f"{self.kind}8[s]").astype(np.int64)[0] / 86_400)
+        return int(zero[0])
 
     @property
     def unit(self) -> float:
